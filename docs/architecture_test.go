@@ -1,4 +1,4 @@
-// Package docs tests what the documents say of the code.
+// Package docs tests that the documents are right about the code.
 package docs
 
 import (
@@ -16,13 +16,13 @@ import (
 
 const module = "mcp-code-exec-harness/"
 
-// folder is the row of the table that a package belongs to: internal/catalog/dts to internal/catalog.
+// folder returns the row of the table that a package belongs to: internal/catalog for internal/catalog/dts.
 func folder(path string) string {
 	parts := strings.Split(path, "/")
 	return strings.Join(parts[:min(len(parts), 2)], "/")
 }
 
-// TestPackagesImportDownwards holds the imports of the code, tests left out, against the order of the pieces in ARCHITECTURE.md.
+// TestPackagesImportDownwards checks that packages import only packages below them in the table of ARCHITECTURE.md. Tests are left out.
 func TestPackagesImportDownwards(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("ARCHITECTURE.md")

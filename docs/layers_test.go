@@ -15,11 +15,11 @@ import (
 	"testing"
 )
 
-// maxWiring is how many lines of code the package has that joins the parts. What does not fit decides something, which the package that it concerns
-// does.
+// maxWiring is the maximum number of lines of internal/wiring. This package only joins the parts; code that decides something belongs to the package of its
+// subject.
 const maxWiring = 800
 
-// stores are the files that import a concrete store, and why.
+// stores maps the files that import a concrete store to the reason.
 var stores = map[string]string{
 	"internal/wiring/wiring.go":             "opens the store of the configuration",
 	"internal/wiring/privacy.go":            "opens the vault in Redis",
@@ -27,7 +27,7 @@ var stores = map[string]string{
 	"internal/bench/bench.go":               "measures a store of its own",
 }
 
-// carried is what contexts carry beyond cancellation, by the file that puts it there.
+// carried maps the files that put values into contexts to the values or the reason. Cancellation is left out.
 var carried = map[string]string{
 	"internal/telemetry/trace.go":    "the tracer",
 	"internal/telemetry/log.go":      "the ids in log lines",
@@ -40,7 +40,7 @@ var carried = map[string]string{
 	"internal/credentials/oauth.go":  "x/oauth2 takes its HTTP client from the context",
 }
 
-// code parses every Go file that is part of the product: neither a test nor a package that only tests use.
+// code parses every Go file of the product: no tests, and no packages that only tests use.
 func code(t *testing.T, visit func(path string, file *ast.File)) {
 	t.Helper()
 	for _, root := range []string{"../cmd", "../internal"} {
@@ -61,7 +61,7 @@ func code(t *testing.T, visit func(path string, file *ast.File)) {
 	}
 }
 
-// imports are the packages of ours that a file imports.
+// imports returns the packages of this module that a file imports.
 func imports(file *ast.File) (ours []string) {
 	for _, spec := range file.Imports {
 		if name, err := strconv.Unquote(spec.Path.Value); err == nil && strings.HasPrefix(name, module) {
@@ -71,7 +71,7 @@ func imports(file *ast.File) (ours []string) {
 	return ours
 }
 
-// TestWiringOnlyJoins holds the package that joins the parts small, and known to the commands alone: API and MCP server say in interfaces of their own
+// TestWiringOnlyJoins checks that internal/wiring is small, and that only internal/cli/harness.go imports it. The API and the MCP server declare interfaces of
 // what they need.
 func TestWiringOnlyJoins(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestWiringOnlyJoins(t *testing.T) {
 	}
 }
 
-// TestStoresAreInterfaces lets a second store be added without a change of what uses stores.
+// TestStoresAreInterfaces checks that only the listed files import a concrete store, so that a second store can be added without changing the others.
 func TestStoresAreInterfaces(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -119,7 +119,7 @@ func TestStoresAreInterfaces(t *testing.T) {
 	}
 }
 
-// TestContextsCarryLittle holds what contexts carry to cancellation, trace and log, and what others leave no argument for.
+// TestContextsCarryLittle checks that contexts carry only the listed values: of the trace and the log, and values for which other packages have no argument.
 func TestContextsCarryLittle(t *testing.T) {
 	t.Parallel()
 	found := map[string]int{}
@@ -145,7 +145,7 @@ func TestContextsCarryLittle(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameTests: a test that a document names exists.
+// TestDocumentsNameTests checks that every test that a document names exists.
 func TestDocumentsNameTests(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}

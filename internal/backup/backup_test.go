@@ -22,7 +22,7 @@ import (
 
 var parts = []string{"tree", "one", "log"}
 
-// made is a source with a tree, a file and a series, and the archive of it.
+// made makes a directory with a tree, a file and a series, and an archive of them.
 func made(t testing.TB) (dir string, archive []byte) {
 	t.Helper()
 	dir = t.TempDir()
@@ -92,7 +92,7 @@ func restore(t testing.TB, archive []byte, places []Place) error {
 	return err
 }
 
-// tree lists files with their sizes, and directories.
+// tree lists directories, and files with their sizes.
 func tree(t testing.TB, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -129,7 +129,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("restored\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 
-	// Once more, over what is there: everything of before goes, but for what is to be kept.
+	// The second restore replaces everything. The old content of a place with Keep stays under another name.
 	m := Manifest{Parts: parts}
 	if there, err := Occupied(m, places); err != nil || len(there) != 4 {
 		t.Errorf("occupied: %v, %v", there, err)
@@ -155,7 +155,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// Every change of a byte of an archive that changes what is in it, and every end that comes too early, is noticed, and nothing is left of it.
+// TestDamaged checks that every changed byte that changes the content, and every truncation, is noticed, and that nothing of such an archive is left.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	_, archive := made(t)
@@ -177,7 +177,7 @@ func TestDamaged(t *testing.T) {
 		check(fmt.Sprint("cut at ", at), archive[:at])
 		bad := bytes.Clone(archive)
 		bad[at] ^= 0x55
-		// gzip's header and some references within runs of a byte can be changed without a change of the content.
+		// The header of gzip and some references in runs of equal bytes can be changed without changing the content.
 		if bytes.Equal(unzipped(bad), unzipped(archive)) {
 			continue
 		}
@@ -187,7 +187,7 @@ func TestDamaged(t *testing.T) {
 	check("with zeros behind it", append(bytes.Clone(archive), make([]byte, 512)...))
 }
 
-// unzipped is the content of an archive; nil if gzip notices that it is damaged.
+// unzipped returns the content of an archive, or nil if gzip notices damage.
 func unzipped(archive []byte) []byte {
 	z, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
@@ -200,7 +200,7 @@ func unzipped(archive []byte) []byte {
 	return content
 }
 
-// forged is an archive as somebody else could make it.
+// forged returns an archive that an attacker could make.
 func forged(t testing.TB, manifest string, sums bool, entries ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -242,7 +242,7 @@ func forged(t testing.TB, manifest string, sums bool, entries ...tar.Header) []b
 	return out.Bytes()
 }
 
-// An archive that somebody else made does not write outside of its places, and what it has twice, or of no part, is refused.
+// TestForged checks that a forged archive writes nothing outside its places, and that entries that are repeated or belong to no part are refused.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(Manifest{Format: 1, Parts: parts})
@@ -289,7 +289,7 @@ func TestForged(t *testing.T) {
 			}
 		}
 	}
-	// Permissions beyond those of files are not given.
+	// Only the permissions of ordinary files are restored.
 	dir := t.TempDir()
 	if err := restore(t, forged(t, manifest, true, tar.Header{Typeflag: tar.TypeReg, Name: "one", Mode: 0o6755}), placesIn(dir)); err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func otherTar(t testing.TB) []byte {
 	return out.Bytes()
 }
 
-// A directory that holds another place is not replaced.
+// TestCheck checks that a directory that contains another place is not replaced.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -334,7 +334,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// If something cannot be put in its place, all is as it was.
+// TestCommitFails checks that the old state is restored if a file cannot be moved to its place.
 func TestCommitFails(t *testing.T) {
 	t.Parallel()
 	_, archive := made(t)
@@ -353,7 +353,7 @@ func TestCommitFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(staged.At(places[2].Path)); err != nil { // another program interferes
+	if err := os.Remove(staged.At(places[2].Path)); err != nil { // another program has removed the staged file
 		t.Fatal(err)
 	}
 	if err := staged.Commit(); err == nil {
@@ -364,7 +364,7 @@ func TestCommitFails(t *testing.T) {
 	}
 }
 
-// A link in a directory is left out, whatever it points to.
+// TestLinksAreLeftOut checks that symbolic links in a directory are left out.
 func TestLinksAreLeftOut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -384,7 +384,7 @@ func TestLinksAreLeftOut(t *testing.T) {
 	}
 }
 
-// Writing and reading an archive allocates much less than its size.
+// TestBoundedMemory checks that writing and reading an archive allocate much less memory than its size.
 func TestBoundedMemory(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
 	const size = 48 << 20
 	dir := t.TempDir()

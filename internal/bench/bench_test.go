@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/dockertest"
 )
 
-// TestMain makes the test binary the harness, as far as the bench starts it.
+// TestMain makes the test binary a harness for the processes that the bench starts.
 func TestMain(m *testing.M) {
 	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "version":
-			os.Exit(0) // the start of this binary stands for the harness's
+			os.Exit(0) // the start of this binary stands for the start of the harness
 		case "bench", "mcp", "sandbox", "serve", "token":
 			os.Exit(harness())
 		}
@@ -42,7 +42,7 @@ func harness() int {
 	})
 }
 
-// TestRun measures everything once: what is measured works, whatever the figures are on a busy machine.
+// TestRun takes every measurement once and checks that it works. The figures may have any value, because the machine may be busy.
 func TestRun(t *testing.T) {
 	figures, err := bench.Run(t.Context(), bench.Options{Executable: child.Executable(t), CacheDir: filepath.Join(t.TempDir(), "cache"), Effort: bench.Once})
 	if err != nil {
@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 	if i := slices.IndexFunc(figures, func(f bench.Figure) bool { return strings.HasPrefix(f.Name, "compute, ") }); i >= 0 {
 		budgets, kernels = figures[:i], len(figures)-i
 	}
-	// The wasm tier has one of each kernel, and the process tier another where it works.
+	// Each kernel has a figure in the wasm tier and, if Node.js works, one in the process tier.
 	if len(budgets) != 16 || kernels != 10 && kernels != 20 {
 		t.Errorf("got %d figures and %d of kernels", len(budgets), kernels)
 	}
@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 			if noNode != nil && os.Getenv("CI") != "true" && strings.HasPrefix(f.Name, "compute, ") {
 				t.Skip(f.Note)
 			}
-			// Some figures are differences, and may be below 0 on a busy machine.
+			// Some figures are differences, and may be negative on a busy machine.
 			if f.Skipped || f.P50 == 0 || f.Unit == "" {
 				t.Errorf("it was not measured: %+v", f)
 			}
@@ -74,7 +74,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestQuick: the command prints the figures of the budgets that are asked for.
+// TestQuick checks that the command prints the selected figures.
 func TestQuick(t *testing.T) {
 	var figures []bench.Figure
 	if err := json.Unmarshal(output(t, "bench", "--only", "start of", "--quick", "--json"), &figures); err != nil {
@@ -85,7 +85,7 @@ func TestQuick(t *testing.T) {
 	}
 }
 
-// TestJail measures what the walls cost, of processes and of workers.
+// TestJail measures what the walls add to the start of a wasm runner and to a run.
 func TestJail(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has the walls")
@@ -104,7 +104,7 @@ func TestJail(t *testing.T) {
 	}
 }
 
-// TestDocker measures the tier of containers beside a fresh container for each program. The image is made if there is none.
+// TestDocker measures the docker tier and, for comparison, a new container for each program. It builds the image if there is none.
 func TestDocker(t *testing.T) {
 	t.Setenv("DOCKER_HOST", dockertest.Host(t))
 	var figures []bench.Figure
@@ -123,7 +123,7 @@ func TestDocker(t *testing.T) {
 	}
 }
 
-// output is what a command of the harness prints.
+// output returns the standard output of a harness command.
 func output(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), child.Executable(t), args...)

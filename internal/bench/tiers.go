@@ -92,7 +92,7 @@ func (b *bench) command(f Figure, command func() *exec.Cmd) (Figure, error) {
 	})
 }
 
-// ready waits until the pool has an idle runner. The pool starts no further runner during the measurement.
+// ready waits until the pool has an idle runner. Then it stops the pool from keeping runners ready, so that no runner starts during the measurement.
 func ready(ctx context.Context, pool *sandbox.Pool) error {
 	pool.KeepWarm(1)
 	defer pool.KeepWarm(0)

@@ -396,7 +396,7 @@ func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe f
 		}
 		seen := len(out.Logs)
 		again, err := h.Runs().Resume(ctx, out.RunID, func(e run.Event) {
-			if e.Log != nil && seen > 0 { // the line was shown before
+			if e.Log != nil && seen > 0 { // the line was shown before the run was resumed
 				seen--
 				return
 			}
@@ -410,8 +410,8 @@ func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe f
 	return out, nil
 }
 
-// waits prints on standard error what a run waits for, and returns the error that ends the command. Only if standard error is a terminal, it explains
-// how to continue: a program that reads the output may be an agent, which would approve its own call.
+// waits prints on standard error what a run waits for, and returns the error that ends the command. It explains how to continue only if standard error is a
+// terminal, because a program that reads the output may be an agent that would approve its own call.
 func (a *app) waits(r approval.Request) error {
 	fmt.Fprint(a.Stderr, preview(r))
 	if slices.ContainsFunc(r.Calls, func(c approval.Call) bool { return c.Reason == policy.Unconfirmed }) {

@@ -15,19 +15,19 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// asking configures a demo mailer whose mails a person approves.
+// asking configures the demo mailer with a policy that asks a person about each mail.
 func (f *fixture) asking() {
 	f.t.Helper()
 	f.write("harness.yaml", "policy: [{tools: mailer__send, action: ask}]\nmcpServers:\n  mailer: {command: "+quoted(self(f.t))+
 		", args: [__demo-server, mailer, "+quoted(f.dir)+"]}\n")
 }
 
-// sendMail is a program that sends a mail.
+// sendMail returns a program that sends a mail.
 func sendMail(subject string) string {
 	return fmt.Sprintf(`console.log('sending'); await tools.mailer.send({to: 'ann@example.com', subject: %q, body: 'x'}); return 'sent'`, subject)
 }
 
-// mails is how many mails were sent.
+// mails returns the number of mails that were sent.
 func (f *fixture) mails() int {
 	entries, err := os.ReadDir(f.dir + "/outbox")
 	if err != nil && !os.IsNotExist(err) {
@@ -36,8 +36,8 @@ func (f *fixture) mails() int {
 	return len(entries)
 }
 
-// What a person sees before they decide says which value stands in place of a token, and that it may end a text in code; what a program that reads the
-// output of exec sees does not.
+// TestApprovalReplaced checks that approvals show names the value that a token stands for, and warns that the value may end a text in code. The output of exec
+// shows no such value, because an agent may read it.
 func TestApprovalReplaced(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -60,7 +60,7 @@ func TestApprovalReplaced(t *testing.T) {
 	f.run("approvals", "approve", out.Approval.ID).want(0)
 }
 
-// What a call changes of a record that the run has read is shown by lines.
+// TestApprovalCompared checks that approvals show compares, line by line, a new text with the text that the run has read.
 func TestApprovalCompared(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -84,7 +84,8 @@ func TestApprovalCompared(t *testing.T) {
 	}
 }
 
-// A request whose values cannot be read, because the key is that of another directory, says so; it can be shown and denied.
+// TestApprovalUnread checks a request whose tokens cannot be replaced because the configuration of another directory has another key. The request says so, and
+// it can be shown and denied.
 func TestApprovalUnread(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -96,13 +97,13 @@ func TestApprovalUnread(t *testing.T) {
 	if !strings.Contains(shown, "pii_1e@d1.pii.invalid") || !strings.Contains(shown, "cannot be told: find tokens") || !strings.Contains(shown, "the key of this value is missing") {
 		t.Errorf("shown: %s", shown)
 	}
-	f.run("--config", other, "approvals", "deny", out.Approval.ID).want(1) // the program fails, as it does of every call that is denied
+	f.run("--config", other, "approvals", "deny", out.Approval.ID).want(1) // the program fails, as after every denied call
 	if shown = f.run("approvals", "show", out.Approval.ID).want(0).stdout; !strings.Contains(shown, "denied") || f.mails() != 0 {
 		t.Errorf("denied: %s; %d mails", shown, f.mails())
 	}
 }
 
-// A run that waits ends the command with 4; approving goes on with it, and denying tells the program.
+// TestApprovals checks that a waiting run ends the command with exit code 4, that an approval resumes the run, and that a denial is an error of the call.
 func TestApprovals(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -159,7 +160,7 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// harness run ends with 4 as well, and approving goes on with the task.
+// TestRunApproval checks that a waiting task ends harness run with exit code 4, and that an approval resumes the task.
 func TestRunApproval(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -180,7 +181,7 @@ func TestRunApproval(t *testing.T) {
 	}
 }
 
-// A server goes on with what another process approves, also after it was stopped and started again while runs wait.
+// TestServeApproval checks that a server resumes a run and a task that another process approves, also if the server was restarted while they waited.
 func TestServeApproval(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The command finds what gets through, says how to stop it, fails for CI, and touches neither the servers nor what is recorded.
+// TestAttack checks that the command finds holes, suggests rules that stop them, fails for CI, calls no configured server and records nothing.
 func TestAttack(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -48,7 +48,7 @@ func TestAttack(t *testing.T) {
 	if !strings.Contains(r.stderr, "Servers are simulated: none of the configured ones was called, and nothing was sent.") {
 		t.Error(r.stderr)
 	}
-	// The rule that it names stops it, a rule about one of two sinks leaves the other, and the presets close both.
+	// The suggested rule closes its own sink and leaves the other sink open. The presets close both.
 	var one report
 	f.run("attack", "--json", "--policy", f.write("one.yaml", `[{tools: "mailer__send", destinations: ["$.to"], action: deny}]`)).want(1).value(&one)
 	if len(one.Holes) != 1 || one.Holes[0].Sink != "web__post" {

@@ -17,15 +17,15 @@ import (
 	"mcp-code-exec-harness/internal/store/sqlstore"
 )
 
-// besides is another user's machine: a directory of its own, without what f has.
+// besides returns another user with an empty directory.
 func (f *fixture) besides() *fixture {
 	f.t.Helper()
 	other := setup(f.t)
 	return other
 }
 
-// While a server executes programs that write, backups are made. Each is restored, and is whole: the runs that it lists have their journals,
-// their files are there, the audit log verifies, and a server starts on it.
+// TestBackupWhileServing makes backups while a server executes programs that write. Each restored backup is whole: its runs have journals and files, its audit
+// log verifies, and a server starts on it.
 func TestBackupWhileServing(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -33,7 +33,7 @@ func TestBackupWhileServing(t *testing.T) {
 	server := f.serve()
 	token := strings.TrimSpace(f.run("token").want(0).stdout)
 	stop := make(chan struct{})
-	var writers, begun sync.WaitGroup // begun: each has made some runs
+	var writers, begun sync.WaitGroup // begun: each writer has made some runs
 	for w := range 3 {
 		begun.Add(1)
 		enough := sync.OnceFunc(begun.Done)
@@ -108,7 +108,7 @@ func TestBackupWhileServing(t *testing.T) {
 	}
 }
 
-// What is there is not replaced, a store in use is not touched, and with --force the installation is that of the backup.
+// TestRestoreRefuses checks that restore replaces nothing without --force, never touches a store in use, and with --force restores exactly the backup.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -182,7 +182,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// Personal data can be read in the restored installation only with the key, which is in the backup by choice only, like the secrets of servers.
+// TestBackupKeys checks that a restored installation needs the key to read personal data, and that a backup contains the key and the secrets of servers only
+// with --with-keys.
 func TestBackupKeys(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -232,7 +233,7 @@ func TestBackupKeys(t *testing.T) {
 	}
 }
 
-// A backup goes through pipes, and a newer harness's is refused with what to do.
+// TestBackupThroughPipes checks that a backup can be written to standard output and restored from standard input.
 func TestBackupThroughPipes(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -257,7 +258,7 @@ func TestBackupThroughPipes(t *testing.T) {
 	}
 }
 
-// A backup or a restore that is interrupted leaves nothing.
+// TestInterruptedBackup checks that an interrupted backup or restore leaves no files.
 func TestInterruptedBackup(t *testing.T) {
 	t.Parallel()
 	f, other := setup(t), setup(t)
@@ -282,8 +283,8 @@ func TestInterruptedBackup(t *testing.T) {
 	}
 }
 
-// The first command that opens a store of an older release brings it up to date, says where its copy from before is, and finds everything in it.
-// A backup of the old store can be restored, too.
+// TestUpgrade checks that the first command on a store of an older release upgrades the store, prints the path of the copy of the old store, and finds every
+// run. A backup of the old store can be restored, too.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	packed, err := os.Open(filepath.Join("..", "store", "sqlstore", "testdata", "version3.db.gz"))

@@ -15,17 +15,17 @@ import (
 	"mcp-code-exec-harness/internal/cli"
 )
 
-// badInput is a table row: what is wrong, the command, and what a user is told.
+// badInput is a table row: a mistake, the command, and the expected error.
 type badInput struct {
 	name    string
 	prepare func(f *fixture)
 	args    []string
 	code    int
-	want    []string // in standard error: the thing and the remedy
+	want    []string // texts in standard error: the wrong thing and the remedy
 }
 
-// TestBadInput holds what goes wrong outside against the promise: the exit code, an error that names the thing and says
-// what to do, standard output empty or, with --json, one value; and what is stored stays as it was.
+// TestBadInput checks what a command does on mistakes of its user and failures of its environment: the exit code, an error that names the thing and the remedy,
+// an empty standard output or one value with --json, and unchanged files.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	config := func(text string) func(*fixture) { return func(f *fixture) { f.write("harness.yaml", text) } }
@@ -193,12 +193,12 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// check runs a row's command twice, plain and with --json, and compares what is stored before and after.
+// check runs the command of a row twice, plain and with --json, and compares the files before and after.
 func (c badInput) check(t *testing.T, f *fixture) {
 	t.Helper()
 	before := f.snapshot()
 	r := f.run(c.args...).want(c.code)
-	if r.stdout != "" && c.args[0] != "doctor" && c.args[0] != "servers" { // which show a table, and what failed in it
+	if r.stdout != "" && c.args[0] != "doctor" && c.args[0] != "servers" { // doctor and servers print a table that includes the failure
 		t.Errorf("standard output is %q", r.stdout)
 	}
 	for _, want := range c.want {
@@ -216,7 +216,7 @@ func (c badInput) check(t *testing.T, f *fixture) {
 	}
 }
 
-// snapshot is every file of the user but the store's, which grows with every run.
+// snapshot returns the content of every file of the user except the store, which grows with every run.
 func (f *fixture) snapshot() map[string]string {
 	f.t.Helper()
 	files := map[string]string{}
@@ -234,7 +234,8 @@ func (f *fixture) snapshot() map[string]string {
 	return files
 }
 
-// TestBadDirectories needs modes and owners as Unix has them, and a user they apply to.
+// TestBadDirectories checks errors about directories with wrong permissions. It needs the modes and owners of Unix, and a user other than root for read-only
+// directories.
 func TestBadDirectories(t *testing.T) {
 	t.Parallel()
 	if os.PathSeparator != '/' {
@@ -245,12 +246,12 @@ func TestBadDirectories(t *testing.T) {
 	if err := os.Mkdir(cache, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(cache, 0o777); err != nil { // not by Mkdir: the umask
+	if err := os.Chmod(cache, 0o777); err != nil { // Chmod, because the umask limits the mode of Mkdir
 		t.Fatal(err)
 	}
 	f.environ = append([]string{"HARNESS_CACHE_DIR=" + cache}, f.environ...)
 	badInput{args: []string{"exec", "-e", "1"}, code: 3, want: []string{cache, "chmod 700", "HARNESS_CACHE_DIR"}}.check(t, f)
-	// Without a home the caches are in a directory for temporary files, which is removed.
+	// Without a home directory, the caches are in a temporary directory, which the command removes.
 	cmd := f.process("exec", "-e", "return 5")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/proc/none", "TMPDIR=" + t.TempDir(), "HARNESS_STORE_URL=sqlite:" + filepath.Join(f.dir, "h.db")}
 	cmd.Env = append(cmd.Env, "HARNESS_WORKSPACE_DIR="+filepath.Join(f.dir, "w"), "HARNESS_SKILLS_DIR="+filepath.Join(f.dir, "s"))
@@ -275,7 +276,7 @@ func TestBadDirectories(t *testing.T) {
 	badInput{args: []string{"exec", "-e", "1"}, code: 3, want: []string{"h.db", "permission"}}.check(t, f)
 }
 
-// TestDamagedStore damages the middle of a store with runs in it: the error says so, and the file stays as it is.
+// TestDamagedStore overwrites all of a store but its header. The error says that the store is damaged, and the file does not change.
 func TestDamagedStore(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -294,7 +295,7 @@ func TestDamagedStore(t *testing.T) {
 	badInput{args: []string{"runs", "list"}, code: 3, want: []string{"h.db", "damaged"}}.check(t, f)
 }
 
-// TestUnreadableSkill has a skill that cannot be parsed: its file and line are named.
+// TestUnreadableSkill checks that an error in a skill names the file and the line.
 func TestUnreadableSkill(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -303,7 +304,7 @@ func TestUnreadableSkill(t *testing.T) {
 	badInput{args: []string{"exec", "-e", "return require('/skills/bad.js').a"}, code: 1, want: []string{"/skills/bad.js"}}.check(t, f)
 }
 
-// TestServerThatAnswersNonsense is an HTTP port that closes every connection.
+// TestServerThatAnswersNonsense checks the error about a server that closes every connection.
 func TestServerThatAnswersNonsense(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -325,7 +326,7 @@ func TestServerThatAnswersNonsense(t *testing.T) {
 	badInput{args: []string{"servers", "test"}, code: 3, want: []string{"x", listener.Addr().String()}}.check(t, f)
 }
 
-// A command whose output is lost has failed: the next one in a pipe, or a file, has nothing.
+// TestLostOutput checks that a command fails if its output cannot be written, because the reader of the output then has nothing.
 func TestLostOutput(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"exec", "-e", "return 1"}} {

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// TestCheck tells what a program uses that does not exist before it runs; where that is configured, the program does not run.
+// TestCheck checks the warnings about names in a program that do not exist, before the program runs. With sandbox.check refuse, the program does not run.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -37,8 +37,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestAdviceOfCatalog has errors of programs about which the catalog knows more than the program says: a name that is like a tool's, and a field that an
-// answer has not, as far as is known when the program fails.
+// TestAdviceOfCatalog checks hints that need the catalog: for a name that resembles a tool, and for a field that the answer of a tool does not have.
 func TestAdviceOfCatalog(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

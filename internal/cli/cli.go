@@ -1,5 +1,4 @@
-// Package cli is the command line, with one file for each command. It is the only package that knows flags; all others
-// take values.
+// Package cli is the command line, with one file for each command. Only this package reads flags. Other packages get their settings as values.
 package cli
 
 import (
@@ -32,7 +31,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Version is set by the linker. Without that, as with go install, it is the version of the module.
+// Version is set by the linker. If the linker does not set it, as with go install, it is the version of the module.
 var Version = "dev"
 
 func init() {
@@ -134,7 +133,7 @@ type app struct {
 	settings       map[string]string // values that flags give to keys of the configuration, by key
 	settingFlags   map[string]string // names of these flags, by key
 	stdout, stderr *console
-	filter         func(any) gojq.Iter    // evaluates the expression of --jq; nil: there is none
+	filter         func(any) gojq.Iter    // evaluates the expression of --jq; nil without --jq
 	answered       bool                   // json has printed the result
 	config         *config.Config         // configuration that load has read
 	problems       []string               // warnings about the configuration; load has not printed them yet
@@ -175,9 +174,9 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// notNamed returns a regular expression that matches fields of the struct commands; the parser ignores these fields. If the first word of the command
-// line names a command, they are the fields of all other commands, because building all fields takes a fifth of the start time. A command whose tag
-// has the key "all" needs every field.
+// notNamed returns a regular expression for fields of the struct commands that the parser ignores. If the first word of the command line names a command, the
+// expression matches the fields of all other commands, because building all fields takes a fifth of the start time. If the tag of the named command has the key
+// "all", the expression matches no field.
 func notNamed(args []string) string {
 	var others []string
 	narrow := false
@@ -304,7 +303,7 @@ func (a *app) run(ctx context.Context, command *kong.Context) error {
 			}
 		}
 	}
-	startup.Done() // not before a.remote: a process whose command a server executes ends without a garbage collection
+	startup.Done() // not before a.remote: a process whose command a server executes ends before its first garbage collection
 	defer a.close()
 	err := command.Run()
 	if lost := a.stdout.failed.Load(); err == nil && lost != nil { // the reader of the output is gone

@@ -43,7 +43,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestExecJSON holds the promised object against what is printed, wherever --json stands.
+// TestExecJSON checks the documented keys of the JSON result, with --json at different places of the command line.
 func TestExecJSON(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -85,7 +85,7 @@ func TestExecJSON(t *testing.T) {
 	}
 }
 
-// TestFailure shows how failures look to a person.
+// TestFailure checks the text of failures for people.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -105,7 +105,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestRecordAndReplay goes through the recording's whole life; a failed replay leaves the file as it was.
+// TestRecordAndReplay records a run and replays it without its server. A program that does not run leaves an existing recording unchanged.
 func TestRecordAndReplay(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -114,7 +114,7 @@ func TestRecordAndReplay(t *testing.T) {
 	f.write("p.js", program)
 	first := f.run("exec", "p.js", "--record", "run.json").want(0)
 	text := f.read("run.json")
-	f.run("servers", "remove", "database").want(0) // nothing to contact
+	f.run("servers", "remove", "database").want(0) // a replay needs no server
 	if again := f.run("exec", "p.js", "--replay", "run.json").want(0); again.stdout != first.stdout {
 		t.Errorf("replay gave %q, recorded %q", again.stdout, first.stdout)
 	}
@@ -127,7 +127,7 @@ func TestRecordAndReplay(t *testing.T) {
 	if o.Error.Kind != "diverged" || !strings.Contains(o.Error.Message, "call 1") {
 		t.Errorf("got %s", r.stdout)
 	}
-	f.run("exec", "-e", "return 1 +", "--record", "run.json").want(1) // nothing to record
+	f.run("exec", "-e", "return 1 +", "--record", "run.json").want(1) // a program that does not run is not recorded
 	if f.read("run.json") != text {
 		t.Error("the recording was changed by a program that did not run")
 	}
@@ -226,7 +226,7 @@ func TestTools(t *testing.T) {
 	if len(raw.Output.Content) == 0 {
 		t.Errorf("got %+v", raw)
 	}
-	// A key that a literal in a program would lose.
+	// A literal in a program would lose the key __proto__.
 	r = f.run("tools", "call", "database__query", `{"query": "SELECT 1", "__proto__": 1}`).want(1)
 	if !strings.Contains(r.stderr, `"__proto__"`) || strings.Contains(r.stderr, "JSON.parse") {
 		t.Errorf("got %s", r.stderr)
@@ -346,7 +346,7 @@ func TestRuns(t *testing.T) {
 	if r.stdout != "7\n" || !strings.Contains(r.stderr, "identical: 1 tool calls") {
 		t.Errorf("stdout %q, stderr %q", r.stdout, r.stderr)
 	}
-	// The replay of a failed run succeeds when it fails the same.
+	// The replay of a failed run succeeds if the run fails in the same way.
 	var again outcome
 	f.run("runs", "replay", bad.RunID).want(0)
 	f.run("runs", "replay", bad.RunID, "--json").want(0).value(&again)
@@ -409,8 +409,8 @@ func TestOthers(t *testing.T) {
 	f.run("bench", "--json", "--quick", "--only", "no such figure").value(&figures)
 }
 
-// TestDemo: without a terminal the demo approves its mail and says so, in lines of 80 columns without colours. What it keeps can be
-// looked at with its configuration.
+// TestDemo checks the demo without a terminal: it approves its mail itself and says so, in lines of at most 80 columns and without colours. With the
+// configuration of a kept demo, its runs can be shown and replayed.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -453,7 +453,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoModel: a real model works the task in the demo's place, under its policy; its mails are approved.
+// TestDemoModel checks that a configured model works the task of the demo, under the policy of the demo, which approves the mail.
 func TestDemoModel(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -473,7 +473,7 @@ return denied`), fake.Reply{Text: "It is sent."}))
 	}
 }
 
-// A recording is enough: the recorded program is not compiled again, for which its servers would be needed.
+// TestReplayWithoutServers checks that a replay does not compile the recorded program again, because compilation would need the servers.
 func TestReplayWithoutServers(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

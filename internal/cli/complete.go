@@ -38,7 +38,7 @@ func mirror(n *kong.Node, names func(c *cobra.Command, kind string) []cobra.Comp
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, DisableAutoGenTag: true,
 	}
 	for _, p := range n.Positional {
-		c.Use += " " + strings.ToUpper(strings.NewReplacer("<", "", ">", "").Replace(p.Summary())) // <name> would be HTML
+		c.Use += " " + strings.ToUpper(strings.NewReplacer("<", "", ">", "").Replace(p.Summary())) // the generator of manual pages would take <name> for an HTML tag
 	}
 	flags := c.Flags()
 	if n.Type == kong.ApplicationNode {
@@ -182,7 +182,7 @@ func (a *app) names(ctx context.Context, kind string, most int) (all []cobra.Com
 func (a *app) like(ctx context.Context, kind, name, otherwise string) string {
 	var all []string
 	for _, c := range a.names(ctx, kind, maxSimilar) {
-		known, _, _ := strings.Cut(c, "\t") // a description follows
+		known, _, _ := strings.Cut(c, "\t") // drops the description after the tab
 		all = append(all, known)
 	}
 	return meant(ident.Closest(name, all), otherwise)

@@ -8,19 +8,19 @@ import (
 	"testing"
 )
 
-// TestComplete asks as the scripts of shells do: the last argument is the word that is completed.
+// TestComplete calls the command as the completion scripts of shells do: the last argument is the word to complete.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.addDemo("crm", "database")
-	f.run("tools", "list").want(0) // now their tools are known
+	f.run("tools", "list").want(0) // stores the names of the tools
 	f.run("exec", "-e", "return 1").want(0)
 	id := strings.TrimSpace(f.run("runs", "list", "--json").want(0).stdout)
 	_, id, _ = strings.Cut(id, `"id":"`)
 	id, _, _ = strings.Cut(id, `"`)
 	for _, c := range []struct {
 		args []string
-		want string // a line
+		want string // expected line
 		not  string
 	}{
 		{[]string{"ser"}, "servers\t", "tools"},
@@ -33,7 +33,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"runs", "show", "run_"}, id + "\t", "crm"},
 		{[]string{"runs", "list", "--status", "f"}, "failed\n", "running"},
 		{[]string{"completion", ""}, "zsh\n", "tcsh"},
-		{[]string{"exec", ""}, ":0\n", "crm"}, // files, which the shell completes itself
+		{[]string{"exec", ""}, ":0\n", "crm"}, // files, whose names the shell completes itself
 		{[]string{"tools", "show", "crm__get", ""}, ":4\n", "crm__get"},
 	} {
 		r := f.run(append([]string{"__complete"}, c.args...)...).want(0)
@@ -41,7 +41,7 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%q: got %q, %q; want %q and not %q", c.args, r.stdout, r.stderr, c.want, c.not)
 		}
 	}
-	// A configuration that cannot be read has no names, and the shell sees no message.
+	// If the configuration cannot be read, there are no completions, and the command prints no error into the line of the shell.
 	f.write("harness.yaml", "sandbox: [")
 	if r := f.run("__complete", "servers", "test", "").want(0); r.stdout != ":4\n" || r.stderr != "" {
 		t.Errorf("got %q, %q", r.stdout, r.stderr)

@@ -50,7 +50,7 @@ func (c *initCmd) Run(a *app) error {
 		strings.Join(written, " and "))
 }
 
-// trustOwn trusts the files that the command has written, as far as they are configuration files.
+// trustOwn trusts the configuration files among the files that the command has written.
 func (a *app) trustOwn(written []string) error {
 	own := map[string][]byte{}
 	for _, path := range written {
@@ -65,7 +65,7 @@ func (a *app) trustOwn(written []string) error {
 	}
 	store := a.trustStore()
 	if store.File == "" || len(own) == 0 {
-		return nil // commands need --config where no trust store exists
+		return nil // commands without a trust store read only configuration files that --config or HARNESS_CONFIG names
 	}
 	return store.Trust(own)
 }

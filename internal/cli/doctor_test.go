@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/dockertest"
 )
 
-// TestDoctorOfPersonalData: harness doctor says whether values can be kept.
+// TestDoctorOfPersonalData checks the finding of harness doctor about the vault and the key.
 func TestDoctorOfPersonalData(t *testing.T) {
 	t.Parallel()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func TestDoctorOfPersonalData(t *testing.T) {
 	}
 }
 
-// TestDocker makes the image of the docker tier, and executes a program in it. harness doctor says which walls there are; without an engine,
+// TestDocker builds the image of the docker tier and executes a program in it. harness doctor lists the walls of the tier. Without an engine, the errors say
 // what to do.
 func TestDocker(t *testing.T) {
 	t.Parallel()

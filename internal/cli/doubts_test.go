@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// A write whose server died in the middle of it is listed until it is settled, and shown with its run.
+// TestRunsSettle checks a write whose server died during the call: it is listed until a person settles it, and shown with its run.
 func TestRunsSettle(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -66,5 +66,5 @@ func TestRunsSettle(t *testing.T) {
 	if r := f.run("runs", "doubts").want(0); r.stdout != "" {
 		t.Errorf("after: %s", r.stdout)
 	}
-	f.run("runs", "replay", out.RunID).want(0) // the journal is what it was
+	f.run("runs", "replay", out.RunID).want(0) // settling does not change the journal
 }

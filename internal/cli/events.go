@@ -35,7 +35,7 @@ func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string
 	}
 }
 
-// eventData has the fields of events, as far as they are shown; see the types of package task.
+// eventData has those fields of events that are shown. Package task defines the data of each type of event.
 type eventData struct {
 	Turn    int
 	Text    string
@@ -217,8 +217,8 @@ func message(raw json.RawMessage) string {
 	return e.Message
 }
 
-// record shows a record of a journal. The record of a call has no time. The call began at the program's previous answer or, for a write, at its
-// intent.
+// record shows a record of a journal. The record of a call has no time. A call begins at the time of the answer that precedes its record or, for a write, at
+// the time of its intent record.
 func (v *view) record(r journal.Record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

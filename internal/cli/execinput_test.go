@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/cli"
 )
 
-// TestExecInputPiped pipes rows that have no name: their format can be given, and a program that is given one text is told how.
+// TestExecInputPiped pipes rows without a file name. --input-format gives their format; without it, the error of a program that expects rows suggests the flag.
 func TestExecInputPiped(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -41,7 +41,7 @@ func TestExecInputPiped(t *testing.T) {
 	}
 }
 
-// TestExecInput: what a program is given comes as its format says, with tokens for personal data; a replay needs the same file.
+// TestExecInput checks that a program gets its input in the given format, with tokens for personal data, and that a replay needs the same file.
 func TestExecInput(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -99,7 +99,7 @@ func TestExecInput(t *testing.T) {
 	}
 }
 
-// TestExecInputOfPersonalData: an input with more values than tokens are allowed ends at the bound, with the rows before it.
+// TestExecInputOfPersonalData checks that an input with more values than pii.maxTokens ends with an error after the rows before the limit.
 func TestExecInputOfPersonalData(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// localFiles is the folder of a program, from which the program may import files. It gives no access to files outside. It is safe for concurrent
+// localFiles is the folder of a program, from which the program may import files. It gives no access to files outside the folder. It is safe for concurrent
 // use.
 type localFiles struct {
 	dir  string

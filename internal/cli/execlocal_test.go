@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestExecLocal: a program imports what lies beside it and below, JavaScript, TypeScript and JSON; the recording has all of it.
+// TestExecLocal imports JavaScript, TypeScript and JSON files from the folder of the program and below. The recording contains them all.
 func TestExecLocal(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -34,7 +34,7 @@ return [total(rows as Row[]), name, later, require('./lib/old.cjs').old, rows[0]
 	if out := got(f.run("exec", "app/main.ts", "--replay", "rec.json")); out != want {
 		t.Errorf("replayed with the files it is %s", out)
 	}
-	// A changed import is seen; without the files the record is enough.
+	// A changed import makes the replay diverge. Without the files, the recording suffices.
 	f.write("app/lib/deep/one.ts", "export const one: number = 2\n")
 	if r := f.run("exec", "app/main.ts", "--replay", "rec.json").want(1); !strings.Contains(r.stderr, "diverged") {
 		t.Errorf("replayed with a changed file it is %s", r.stderr)
@@ -47,7 +47,7 @@ return [total(rows as Row[]), name, later, require('./lib/old.cjs').old, rows[0]
 	}
 }
 
-// TestExecLocalErrors: errors name the file beside the program and the line in it, and nothing leads out of the program's folder.
+// TestExecLocalErrors checks that errors name the imported file and the line in it, and that no import leads out of the folder of the program.
 func TestExecLocalErrors(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -99,7 +99,7 @@ func TestExecLocalErrors(t *testing.T) {
 	if s := failed.Error.Stack; !strings.Contains(s, "at boom (thrown.ts:2:") || !strings.Contains(s, "main.ts:3:") || strings.Contains(s, "/program/") {
 		t.Errorf("the stack is %s", s)
 	}
-	// Files of the workspace are still found, and a program that is no file has none beside it.
+	// Files of the workspace are still found. A program without a file has no folder to import from.
 	f.write("app/main.ts", "import { x } from './kept.js'\nreturn x")
 	f.run("exec", "--session", "s", "-e", "await fs.writeFile('/workspace/kept.js', 'export const x = 7')").want(0)
 	if r := f.run("exec", "--session", "s", "app/main.ts").want(0); r.stdout != "7\n" {

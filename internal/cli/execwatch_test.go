@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestExecWatch: a program runs again when it, an import or its input has changed, also while it runs and after an error; Ctrl-C ends it with 130.
+// TestExecWatch checks that a program runs again when its file, an import or its input has changed, also while it runs and after an error. Ctrl-C ends it with
+// exit code 130.
 func TestExecWatch(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -22,7 +23,7 @@ func TestExecWatch(t *testing.T) {
 	f.write("lib/n.ts", "export const n = 1")
 	f.write("in.txt", "given")
 	cmd := f.process("exec", "main.ts", "--watch", "--input", "in.txt")
-	shown, to, err := os.Pipe() // one for both, so that lines come in their order
+	shown, to, err := os.Pipe() // one pipe for both streams keeps their lines in order
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestExecWatch(t *testing.T) {
 	}
 }
 
-// TestKeep: files of a run without a session are told of before they are removed, and kept if that is asked for.
+// TestKeep checks that exec lists the files of a run without a session before it removes them, and that --keep keeps them in a new session.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -54,7 +54,7 @@ func exited(code int) error {
 	return failed(code)
 }
 
-// errStopped is the error of a server that a signal has stopped.
+// errStopped ends a command without a message: a server that a signal has stopped, or a client's command that this server does not execute.
 var errStopped = errors.New("stopped")
 
 // Signal is the cause of a context that a signal has ended.
@@ -90,8 +90,8 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// WithSignals returns a context that ends at SIGINT or SIGTERM, with the Signal as its cause. A second signal ends the
-// process at once. Its children then end because their input ends, or because the kernel ends them.
+// WithSignals returns a context that ends at SIGINT or SIGTERM, with the Signal as its cause. A second signal ends the process at once. The child processes
+// then end because their input ends, or because the kernel ends them.
 func WithSignals() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fifo replaces a file by a pipe, which a reader waits for.
+// fifo replaces a file by a named pipe, whose reader blocks.
 func fifo(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {

@@ -12,19 +12,19 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// until is a buffer that waits for a text.
+// until returns a buffer that reports when its text matches a pattern.
 func until(pattern string) *lockedBuffer {
 	return &lockedBuffer{hit: make(chan struct{}), re: regexp.MustCompile(pattern)}
 }
 
-// background runs a command in this process; its exit code follows.
+// background starts a command in this process, and returns a channel with its exit code.
 func (f *fixture) background(stdout, stderr *lockedBuffer, args ...string) <-chan int {
 	code := make(chan int, 1)
 	go func() { code <- cli.Main(f.t.Context(), f.world(args, "", stdout, stderr)) }()
 	return code
 }
 
-// listed waits until a task is listed, and returns its id.
+// listed waits until the list of tasks is not empty, and returns the id of the first task.
 func (f *fixture) listed(t *testing.T) (id string) {
 	t.Helper()
 	eventually(t, "listed", func() bool {
@@ -38,7 +38,7 @@ func (f *fixture) listed(t *testing.T) (id string) {
 	return id
 }
 
-// TestFollowTask follows a task that another command works: its first turn is shown before the model has answered the second time.
+// TestFollowTask follows a task that another command works, and sees its first turn before the model has answered the second time.
 func TestFollowTask(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -63,7 +63,7 @@ func TestFollowTask(t *testing.T) {
 	}
 }
 
-// TestFollowRun follows a run that another command executes: its first line is shown before it ends.
+// TestFollowRun follows a run that another command executes, and sees its first line before the run ends.
 func TestFollowRun(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -89,7 +89,7 @@ func TestFollowRun(t *testing.T) {
 	}
 }
 
-// TestDoctorDoesNotWait prints what doctor has found while a server still starts, which never answers.
+// TestDoctorDoesNotWait checks that doctor prints its first findings while a server is starting that never answers.
 func TestDoctorDoesNotWait(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

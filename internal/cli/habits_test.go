@@ -33,7 +33,7 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// TestUpwards works in a folder below the one with the configuration: same file, same store.
+// TestUpwards runs commands below the folder of the configuration. They use the configuration file and the store of that folder.
 func TestUpwards(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -58,7 +58,7 @@ func TestUpwards(t *testing.T) {
 		!strings.Contains(r.stdout, filepath.Join(f.dir, "data", "harness.db")) {
 		t.Errorf("got %s", r.stdout)
 	}
-	// The nearest file counts.
+	// The nearest file above applies.
 	other := below.write("harness.yaml", "")
 	below.dir = filepath.Join(below.dir, "c")
 	if err := os.Mkdir(below.dir, 0o700); err != nil {
@@ -85,7 +85,7 @@ func TestToolsCallArguments(t *testing.T) {
 		{"", []string{"@args.json"}},
 		{`{"query": "SELECT 'a=b' AS x"}`, []string{"-"}},
 		{"", []string{"query=SELECT 'a=b' AS x"}},
-		{"", []string{"query=SELECT 'a=b' AS x", "timeout_ms=5000"}}, // a number for the schema
+		{"", []string{"query=SELECT 'a=b' AS x", "timeout_ms=5000"}}, // the schema makes the value a number
 		{"", []string{"query=@query.sql"}},
 		{"", []string{`query:="SELECT 'a=b' AS x"`}},
 		{"", []string{"query=SELECT ? AS x", `params:=["a=b"]`}},
@@ -113,7 +113,8 @@ func TestToolsCallArguments(t *testing.T) {
 	}
 }
 
-// TestPipedArguments pipes arguments to a tool that has required ones; others leave what is piped alone, because a loop of a shell may read it.
+// TestPipedArguments pipes arguments to a tool with required properties. A call of any other tool does not read standard input, because the text may be for a
+// loop of the shell.
 func TestPipedArguments(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -180,7 +181,7 @@ func TestDurationsWithDays(t *testing.T) {
 	}
 }
 
-// TestForeignKeys says of pasted keys that they are ignored where the configuration is the matter, and of misspelt ones always.
+// TestForeignKeys checks that only commands about the configuration warn about keys of other clients, and that every command warns about misspelt keys.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -199,7 +200,7 @@ func TestForeignKeys(t *testing.T) {
 	}
 }
 
-// TestRunsListPrograms says what runs without a file were.
+// TestRunsListPrograms checks that the list of runs shows the beginning of a program without a file.
 func TestRunsListPrograms(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -212,7 +213,7 @@ func TestRunsListPrograms(t *testing.T) {
 	}
 }
 
-// TestMistypedNames expects what was probably meant, and the store where it is a matter of the store.
+// TestMistypedNames checks that errors about misspelt names suggest the right name and, for objects in the store, name the store.
 func TestMistypedNames(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -270,7 +271,7 @@ func TestMistypedNames(t *testing.T) {
 	}
 }
 
-// swapped is a name with its last two letters swapped, or its last one replaced where they are the same.
+// swapped returns a name with its last two letters swapped. If they are equal, it replaces the last one.
 func swapped(name string) string {
 	head, a, b := name[:len(name)-2], name[len(name)-2], name[len(name)-1]
 	if a == b {
@@ -279,7 +280,7 @@ func swapped(name string) string {
 	return head + string([]byte{b, a})
 }
 
-// TestUnreachableModel is a dependency that cannot be reached, not a task that failed.
+// TestUnreachableModel checks that an unreachable model gives exit code 3, not that of a failed task.
 func TestUnreachableModel(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -11,7 +11,7 @@ import (
 // commandLine matches a line of help that shows a command to type.
 var commandLine = regexp.MustCompile(`(?m)^ {4,}((?:.* )?harness .*)$`)
 
-// TestHelp asks every command for its help: it shows an example, and the flags in it exist.
+// TestHelp reads the help of every command: it shows an example, and the flags in the example exist.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -118,7 +118,7 @@ func TestHelp(t *testing.T) {
 		if r.stderr != "" || !strings.Contains(r.stdout, "Example") {
 			t.Errorf("%v: no example in the help: %s%s", command, r.stdout, r.stderr)
 		}
-		// The flags that every command has are described once, and named elsewhere.
+		// Only the global help describes the flags that every command has. The help of a command only names them.
 		for _, flag := range []string{"--config", "--json", "--jq", "--log-level", "--help"} {
 			if !strings.Contains(r.stdout, flag) || strings.Contains(r.stdout, "  "+flag+" ") && command != nil {
 				t.Errorf("%v: no %s in the help, or its description", command, flag)
@@ -147,7 +147,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%v: --help --json gives other help", command)
 		}
 	}
-	// Nothing was forgotten: the help of the whole lists the commands that do something.
+	// The list of commands above is complete: the help lists no other command.
 	listed := 0
 	for _, command := range commands {
 		text := f.run(append([]string{"help"}, command...)...).want(0).stdout

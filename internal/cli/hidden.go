@@ -13,8 +13,8 @@ import (
 // demoServerCommand is the internal command that makes this binary a server of the demo.
 const demoServerCommand = "__demo-server"
 
-// Hidden executes an internal command if args name one. They are those of childprogram, and the one of the demo's servers. Hidden does nothing else,
-// because its time is part of every worker's start.
+// Hidden executes an internal command if args name one: a command of package childprogram, or demoServerCommand. It does nothing else, because its time is part
+// of the start of every worker.
 func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestJQ has every command answer with what an expression makes of its result, with every digit; a bad one is refused before anything is done.
+// TestJQ checks that --jq applies to the result of every command and keeps every digit. A command with an invalid expression does nothing.
 func TestJQ(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -22,7 +22,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/oauthtest"
 )
 
-// parrot is an MCP server that repeats the credential of each request: in what it says of itself and its tools, in answers and in errors.
+// parrot starts an MCP server that repeats the credential of each request in its own description, in those of its tools, in answers and in errors. It returns
+// the address.
 func parrot(t *testing.T, header string) string {
 	t.Helper()
 	type in struct {
@@ -48,8 +49,8 @@ func parrot(t *testing.T, header string) string {
 	return web.URL
 }
 
-// TestLeakOfCredentials works with servers that repeat what authorizes requests to them, in every spelling, by all ways in. Tokens, codes,
-// verifiers, secrets of clients, keys and what a command prints are in nothing that the harness says, sends or writes.
+// TestLeakOfCredentials works with servers that repeat their credentials in every spelling. Nothing that the harness prints, sends or stores contains a token,
+// code, verifier, client secret or key, or the output of a credential command.
 func TestLeakOfCredentials(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -182,9 +183,9 @@ return said`
 			run(args...)
 		}
 	}
-	everywhere() // nobody has logged in
+	everywhere() // before the login
 	f.login(s, 0, "guarded")
-	everywhere() // the token ends in the middle, and is renewed
+	everywhere() // the token expires in the middle, and is renewed
 	if s.Refreshes() == 0 {
 		t.Error("no token was renewed")
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Lists are narrowed and continued as their user asked: tools of a server, the same limit on the next page; several servers are removed at once.
+// TestLists checks that lists can be filtered and continued with the same flags, and that one command removes several servers.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestGatewayPending tells a client what its run waits for; the result is fetched once a person has decided.
+// TestGatewayPending checks that a client learns what its run waits for, and can fetch the result after the decision.
 func TestGatewayPending(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -29,7 +29,7 @@ func TestGatewayPending(t *testing.T) {
 	if g.call("execute_code", map[string]any{"runId": out.RunID}, &same); same.Status != "waiting_approval" || f.mails() != 0 {
 		t.Errorf("before the decision it is %+v, and %d mails are sent", same, f.mails())
 	}
-	f.run("approvals", "approve", out.Approval.ID).want(0) // in another process, which goes on with the run
+	f.run("approvals", "approve", out.Approval.ID).want(0) // this other process resumes the run
 	if text, _ := g.call("execute_code", map[string]any{"runId": out.RunID}, &same); same.Status != "succeeded" || string(same.Output) != `"sent"` || f.mails() != 1 {
 		t.Errorf("fetched %+v, and %d mails are sent\n%s", same, f.mails(), text)
 	}
@@ -38,8 +38,8 @@ func TestGatewayPending(t *testing.T) {
 	}
 }
 
-// TestGatewayPendingAgain: a model that sends what waits again and again asks a person once, reads in both forms of the result what to do,
-// and gets the result when it is decided. The next call is a new one.
+// TestGatewayPendingAgain checks that repeating a waiting program asks a person only once, that both forms of the result say what to do, and that a repetition
+// after the decision gets the result. The same program after that is a new run.
 func TestGatewayPendingAgain(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -71,7 +71,7 @@ func TestGatewayPendingAgain(t *testing.T) {
 	}
 }
 
-// TestGatewayDirectPending: in direct mode, the same call gets the result once it is decided.
+// TestGatewayDirectPending checks that in the mode direct, repeating a call after the decision returns its result.
 func TestGatewayDirectPending(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -95,7 +95,7 @@ func TestGatewayDirectPending(t *testing.T) {
 	}
 }
 
-// decide answers an elicitation as a user does who opens the page.
+// decide returns a handler that answers an elicitation like a user who opens the page.
 func decide(t *testing.T, decision string) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	return func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		get, err := http.Get(r.Params.URL)
@@ -115,7 +115,7 @@ func decide(t *testing.T, decision string) func(context.Context, *mcp.ElicitRequ
 	}
 }
 
-// TestGatewayAsks has the client's user decide on a page, or in a form where that is configured; nobody else can.
+// TestGatewayAsks lets the client's user decide on a page, or in a form if forms are configured.
 func TestGatewayAsks(t *testing.T) {
 	t.Parallel()
 	form := func(answer string) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
@@ -162,7 +162,7 @@ func TestGatewayAsks(t *testing.T) {
 	}
 }
 
-// TestGatewayDecidedLater goes on with a run whose request is decided on the page after its client has given up.
+// TestGatewayDecidedLater checks that a run resumes if its request is decided on the page after the client has given up.
 func TestGatewayDecidedLater(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -191,7 +191,7 @@ func TestGatewayDecidedLater(t *testing.T) {
 	}
 }
 
-// TestGatewayAsksOften has two runs that wait on the page at the same time: each goes on after its own decision.
+// TestGatewayAsksOften checks two runs that wait at the same time: each resumes after its own decision.
 func TestGatewayAsksOften(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// offering serves prompts, resources, templates and completions over HTTP, and configures it as the server up.
+// offering starts an MCP server over HTTP with prompts, resources, templates and completions, and configures it as the server up.
 func (f *fixture) offering() *mcp.Server {
 	f.t.Helper()
 	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, &mcp.ServerOptions{
@@ -49,7 +49,7 @@ func (f *fixture) offering() *mcp.Server {
 	return s
 }
 
-// TestGatewayTemplates lists the servers' templates of resources, and reads what they describe.
+// TestGatewayTemplates lists the servers' resource templates, and reads resources that match them.
 func TestGatewayTemplates(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -81,7 +81,7 @@ func TestGatewayTemplates(t *testing.T) {
 	}
 }
 
-// TestGatewayCompletes completes arguments of prompts and templates as their server does, with tokens in the place of personal data.
+// TestGatewayCompletes checks that arguments of prompts and templates get the completions of their server, with tokens in place of personal data.
 func TestGatewayCompletes(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -111,7 +111,7 @@ func TestGatewayCompletes(t *testing.T) {
 	}
 }
 
-// TestGatewayChanges tells a client when the servers' tools, prompts and resources change, and of the resources that it is subscribed to.
+// TestGatewayChanges checks that a client is notified when the servers' tools, prompts, resources or subscribed resources change.
 func TestGatewayChanges(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -136,7 +136,7 @@ func TestGatewayChanges(t *testing.T) {
 		t.Helper()
 		limit := time.After(2 * time.Minute)
 		for {
-			change() // again: what a server says before it has the subscription is lost
+			change() // repeated, because a notification that the server sends before it has the subscription is lost
 			select {
 			case <-heard[what]:
 				return
@@ -146,7 +146,7 @@ func TestGatewayChanges(t *testing.T) {
 			}
 		}
 	}
-	if _, err := g.ListPrompts(t.Context(), nil); err != nil { // the server is connected
+	if _, err := g.ListPrompts(t.Context(), nil); err != nil { // connects the server
 		t.Fatal(err)
 	}
 	n := 0

@@ -18,11 +18,11 @@ import (
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
-// conformanceVar makes the test binary the client of a scenario of the official suite; it is the cache directory.
+// conformanceVar makes the test binary the client in a scenario of the official suite. Its value is the cache directory.
 const conformanceVar = "HARNESS_TEST_CONFORMANCE_CLIENT"
 
-// TestConformanceClient runs the scenarios of the official suite for clients against harness exec and harness servers login. The exceptions
-// are those of testdata/conformance.yml.
+// TestConformanceClient runs the client scenarios of the official suite against harness exec and harness servers login. testdata/conformance.yml lists the
+// exceptions.
 func TestConformanceClient(t *testing.T) {
 	t.Parallel()
 	packages, node := npmtest.Conformance(t)
@@ -41,7 +41,7 @@ func TestConformanceClient(t *testing.T) {
 	t.Logf("%s", out[at:])
 }
 
-// conformancePrograms are what the scenarios ask clients to do, where that is more than a call of test-tool.
+// conformancePrograms are the programs for scenarios that need more than a call of test-tool.
 var conformancePrograms = map[string]string{
 	"initialize":                          "return (await list_mcp_tools()).length",
 	"tools_call":                          "return await callMCPTool('suite__add_numbers', {a: 5, b: 3})",
@@ -59,7 +59,7 @@ var conformancePrograms = map[string]string{
 		await callMCPTool('suite__test_mrtr_' + tool, {}).catch(e => console.log(e.message))`,
 }
 
-// conformanceClient is the command that the suite runs with the address of its server.
+// conformanceClient is the command that the suite starts with the address of its server.
 func conformanceClient(ctx context.Context, address, cache string) error {
 	dir, err := os.MkdirTemp("", "harness-conformance-")
 	if err != nil {
@@ -135,7 +135,7 @@ func conformanceClient(ctx context.Context, address, cache string) error {
 	return fmt.Errorf("more logins are asked for again and again")
 }
 
-// issuerOf is the authorization server that the suite's server names, which a person who has a client secret knows.
+// issuerOf returns the authorization server that the suite's server names. A person with a client secret knows it.
 func issuerOf(ctx context.Context, address string) (string, error) {
 	at, err := url.Parse(address)
 	if err != nil {
@@ -160,7 +160,7 @@ func issuerOf(ctx context.Context, address string) (string, error) {
 	return metadata.Servers[0], nil
 }
 
-// visit is a browser whose person is logged in and agrees: the suite's authorization server redirects at once.
+// visit stands for a browser whose user is logged in and consents: the suite's authorization server redirects at once.
 func visit(ctx context.Context, address string) error {
 	go func() {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

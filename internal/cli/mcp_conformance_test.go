@@ -16,8 +16,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
-// TestConformance runs the official suite against /mcp, which passes the tools of the suite's own server through. The exceptions are
-// those of testdata/conformance.yml.
+// TestConformance runs the official suite against /mcp, which passes the tools of the suite's own server through. testdata/conformance.yml lists the
+// exceptions.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	packages, node := npmtest.Conformance(t)
@@ -59,7 +59,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestTypeScriptClient is the official TypeScript SDK's client, over stdio and HTTP.
+// TestTypeScriptClient uses the client of the official TypeScript SDK, over stdio and HTTP.
 func TestTypeScriptClient(t *testing.T) {
 	t.Parallel()
 	packages, node := npmtest.Conformance(t)
@@ -94,8 +94,7 @@ func TestTypeScriptClient(t *testing.T) {
 	}
 }
 
-// oddTools are definitions of tools such as servers really give, which strict clients and providers of models refuse, with more of the
-// same kinds.
+// oddTools are unusual tool definitions that strict clients and model providers refuse: some that real servers have sent, and similar ones.
 var oddTools = []string{
 	`{"name":"no_schema"}`, `{"name":"null_schema","inputSchema":null}`, `{"name":"empty_schema","inputSchema":{}}`, `{"name":"true_schema","inputSchema":true}`,
 	`{"name":"null_texts","title":null,"description":null,"inputSchema":{"type":"object"},"annotations":null,"outputSchema":null}`,
@@ -133,7 +132,7 @@ var oddTools = []string{
 	`{"name":"日本語","inputSchema":{"type":"object"}}`,
 }
 
-// TestTypeScriptClientOddTools: the official client, which refuses a whole list for one odd definition, lists all and calls all.
+// TestTypeScriptClientOddTools checks that the official client, which refuses a whole list because of one odd definition, can list and call all of them.
 func TestTypeScriptClientOddTools(t *testing.T) {
 	t.Parallel()
 	packages, node := npmtest.Conformance(t)

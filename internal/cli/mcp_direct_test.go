@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// upstream serves tools over HTTP and configures them as the server up.
+// upstream starts an MCP server over HTTP with the given tools, two resources and a prompt, and configures it as the server up.
 func (f *fixture) upstream(tools map[*mcp.Tool]mcp.ToolHandler) {
 	f.t.Helper()
 	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)
@@ -42,7 +42,7 @@ func (f *fixture) upstream(tools map[*mcp.Tool]mcp.ToolHandler) {
 	f.write("harness.yaml", "mcpServers:\n  up: {url: "+quoted(web.URL)+"}\n")
 }
 
-// offered waits until the gateway lists a tool.
+// offered waits until the gateway lists a tool, and returns the tool.
 func (g *gateway) offered(name string) *mcp.Tool {
 	g.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -58,8 +58,8 @@ func (g *gateway) offered(name string) *mcp.Tool {
 	}
 }
 
-// TestGatewayDirectHides gives a client tokens for the personal data in what a server says of a tool, and in all parts of an answer. The
-// server gets what the client means, and the journal has tokens.
+// TestGatewayDirectHides checks that tokens replace personal data in definitions of tools and in all parts of an answer. The server gets the values of the
+// tokens, and the journal contains only tokens.
 func TestGatewayDirectHides(t *testing.T) {
 	t.Parallel()
 	const ann, bob = "ann.smith@example.com", "bob.jones@example.com"
@@ -129,7 +129,7 @@ func TestGatewayDirectHides(t *testing.T) {
 	}
 }
 
-// TestGatewayResources lists and reads the resources of the servers, with tokens in the place of personal data.
+// TestGatewayResources lists and reads the servers' resources, with tokens in place of personal data.
 func TestGatewayResources(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -155,8 +155,8 @@ func TestGatewayResources(t *testing.T) {
 	}
 }
 
-// TestGatewayPrompts lists and fills in the prompts of the servers, with tokens in the place of personal data. Prompts of one name have
-// those of their servers before them.
+// TestGatewayPrompts lists and gets the servers' prompts, with tokens in place of personal data. If two servers have a prompt of the same name, the names of
+// the servers precede it.
 func TestGatewayPrompts(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -195,7 +195,7 @@ func TestGatewayPrompts(t *testing.T) {
 	}
 }
 
-// TestGatewaySkills gives clients the skills as tools that the configuration names, and no others.
+// TestGatewaySkills checks that clients get exactly those skills as tools that the configuration names.
 func TestGatewaySkills(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

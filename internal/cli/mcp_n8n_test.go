@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// TestGatewayN8N: clients of the gateway in direct mode get each tool for n8n by its own name.
+// TestGatewayN8N checks that a client in the mode direct gets the tools for n8n under their own names, and calls some of them.
 func TestGatewayN8N(t *testing.T) {
 	t.Parallel()
 	api := n8nfake.NewAPI()

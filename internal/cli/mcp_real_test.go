@@ -13,8 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/realservers"
 )
 
-// TestGatewayRealServers: with the servers everything, filesystem and memory upstream, a client that knows only MCP lists three tools, finds
-// those that it needs, reads what they take, and gets the structured result of a program that uses all three servers.
+// TestGatewayRealServers uses the servers everything, filesystem and memory upstream. A client without knowledge of the harness lists three tools, finds the
+// tools that it needs, reads their definitions, and gets the structured result of a program that uses all three servers.
 func TestGatewayRealServers(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -40,7 +40,7 @@ func TestGatewayRealServers(t *testing.T) {
 	}
 	names := []string{"everything__get_sum", "filesystem__read_text_file", "memory__create_entities"}
 	for i, query := range []string{"add two numbers", "read a file as text", "remember entities in a knowledge graph"} {
-		eventually(t, fmt.Sprintf("%q finds %s", query, names[i]), func() bool { // a search does not wait long for servers that start
+		eventually(t, fmt.Sprintf("%q finds %s", query, names[i]), func() bool { // a search does not wait long for a server that is starting
 			var hits struct{ Tools []struct{ Name string } }
 			g.call("search_tools", map[string]any{"query": query}, &hits)
 			return slices.ContainsFunc(hits.Tools, func(hit struct{ Name string }) bool {

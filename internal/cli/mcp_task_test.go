@@ -22,8 +22,8 @@ type gatewayTask struct {
 	Approval             *struct{ ID string }
 }
 
-// TestGatewayTask has the configured model do a task: the client gets the answer with tokens, progress and console lines on the way, and
-// the same answer by the task's id. With the tool there, clients still get fewer than 1,500 model tokens.
+// TestGatewayTask checks that the configured model works a client's task. The client gets the answer with tokens, progress with the names of called tools, and
+// the same answer by the id of the task. With run_task, the gateway's tools and instructions still take fewer than 1,500 model tokens.
 func TestGatewayTask(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -90,7 +90,7 @@ func TestGatewayTask(t *testing.T) {
 	}
 }
 
-// TestGatewayTaskWithoutModel refuses to offer run_task, and says what to set.
+// TestGatewayTaskWithoutModel checks that run_task without a model is an error that names the missing settings.
 func TestGatewayTaskWithoutModel(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -102,7 +102,8 @@ func TestGatewayTaskWithoutModel(t *testing.T) {
 	}
 }
 
-// TestGatewayTaskApproval has a task wait for a person: by its id where the client cannot ask, and on a page where it can.
+// TestGatewayTaskApproval checks a task that waits for an approval: a client that cannot ask gets the result by the task's id, and another client's user
+// decides on a page.
 func TestGatewayTaskApproval(t *testing.T) {
 	t.Parallel()
 	script := func() fake.Script { return fake.Replies(code(sendMail("one")), fake.Reply{Text: "Sent."}) }
@@ -142,7 +143,7 @@ func TestGatewayTaskApproval(t *testing.T) {
 	}
 }
 
-// TestGatewayTaskCancel ends a task with its request.
+// TestGatewayTaskCancel checks that cancelling a request of run_task cancels the task.
 func TestGatewayTaskCancel(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -168,8 +169,8 @@ func TestGatewayTaskCancel(t *testing.T) {
 	}
 }
 
-// A client's model knows the tokens of its session: what it writes into run_task means their values. A value that it guesses there has a token that says
-// nothing about values from outside.
+// TestGatewayTaskTokens checks that a task may contain tokens of the client's session, which stand for the same values. A value that a client writes itself
+// gets a new token, so that the client cannot test whether a guessed value has been seen.
 func TestGatewayTaskTokens(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -190,7 +191,7 @@ func TestGatewayTaskTokens(t *testing.T) {
 	if err := json.Unmarshal(ran.Output, &tokens); err != nil || len(values) != 2 || !strings.Contains(values[0], "@") {
 		t.Fatalf("tokens %s of %q, %v", ran.Output, values, err)
 	}
-	// asked is what the model reads of a task.
+	// asked runs a task and returns the text that the model reads.
 	asked := func(task string) string {
 		t.Helper()
 		var out gatewayTask

@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// gateway is a harness mcp of the real binary, with a client of the official SDK.
+// gateway is a process of harness mcp with a client of the official SDK.
 type gateway struct {
 	*mcp.ClientSession
 	t      testing.TB
@@ -28,7 +28,7 @@ type gateway struct {
 	cmd    *exec.Cmd
 }
 
-// gateway starts harness mcp.
+// gateway starts harness mcp and connects a client to it.
 func (f *fixture) gateway(opt *mcp.ClientOptions, args ...string) *gateway {
 	f.t.Helper()
 	g := &gateway{t: f.t, stderr: &bytes.Buffer{}, cmd: f.process(append([]string{"mcp"}, args...)...)}
@@ -42,7 +42,7 @@ func (f *fixture) gateway(opt *mcp.ClientOptions, args ...string) *gateway {
 	return g
 }
 
-// started waits until no server is starting.
+// started waits until no upstream server is starting.
 func (g *gateway) started() {
 	g.t.Helper()
 	for {
@@ -54,7 +54,7 @@ func (g *gateway) started() {
 	}
 }
 
-// call calls a tool and decodes its structured content.
+// call calls a tool and decodes its structured content into into.
 func (g *gateway) call(name string, args map[string]any, into any) (text string, failed bool) {
 	g.t.Helper()
 	return callTool(g.t, g.t.Context(), g.ClientSession, name, args, into)
@@ -95,7 +95,7 @@ type gatewayRun struct {
 	Approval *struct{ ID, Decide, Next string }
 }
 
-// TestGateway is a client that knows only MCP: it lists three tools, finds, describes, and runs a program over two servers.
+// TestGateway uses a client without knowledge of the harness: it lists three tools, searches, reads definitions, and runs a program that uses two servers.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -146,7 +146,7 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestGatewaySize bounds what the gateway puts into a model's context, and that no upstream tool adds to it.
+// TestGatewaySize checks the maximum number of model tokens of the gateway's tools and instructions. More upstream tools must not add to it.
 func TestGatewaySize(t *testing.T) {
 	t.Parallel()
 	const most, names = 1500, 20
@@ -177,8 +177,8 @@ func TestGatewaySize(t *testing.T) {
 	}
 }
 
-// TestGatewayIntroduces: a client's model is told which servers there are, in a bounded sentence; a call of a server's tool leads it to
-// execute_code; and console lines reach a client of an older version that has not asked for them.
+// TestGatewayIntroduces checks that instructions and descriptions name the servers in a bounded sentence, that a call of a server's tool gets advice to use
+// execute_code, and that console lines reach a client of an older protocol version that has not asked for them.
 func TestGatewayIntroduces(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -215,7 +215,7 @@ func TestGatewayIntroduces(t *testing.T) {
 	if text, _ := g.call("search_tools", map[string]any{"query": "domain of a private email"}, nil); !strings.Contains(text, "pii.domain") {
 		t.Errorf("a search for what programs can do with private values gives %s", text)
 	}
-	older := f.process("mcp") // a client of an older version, which asks for no lines
+	older := f.process("mcp") // a client of an older version, which does not ask for console lines
 	older.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"console.log('a line')"}}}
@@ -226,7 +226,7 @@ func TestGatewayIntroduces(t *testing.T) {
 	}
 }
 
-// TestGatewayHides gives a client tokens in place of personal data, which a later run of the same client can use.
+// TestGatewayHides checks that a client gets tokens in place of personal data, and that the tokens also work in a run of another connection.
 func TestGatewayHides(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -243,7 +243,7 @@ func TestGatewayHides(t *testing.T) {
 	}
 }
 
-// TestGatewayEnds ends with its input, and has written nothing but the protocol.
+// TestGatewayEnds checks that the gateway ends when its input ends, and prints nothing but the protocol on standard output.
 func TestGatewayEnds(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -262,7 +262,7 @@ func TestGatewayEnds(t *testing.T) {
 	}
 }
 
-// TestGatewayNotifies tells a client of a run's console lines and calls while it goes on; the run ends when the client cancels its request.
+// TestGatewayNotifies checks that a client gets console lines and the names of called tools during a run, and that cancelling the request cancels the run.
 func TestGatewayNotifies(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -289,7 +289,7 @@ func TestGatewayNotifies(t *testing.T) {
 		ended <- err
 	}()
 	step := <-steps
-	for strings.HasPrefix(step, "running for ") { // a slow start
+	for strings.HasPrefix(step, "running for ") { // the runner starts slowly
 		step = <-steps
 	}
 	if step != "crm__search" {
@@ -310,7 +310,8 @@ func TestGatewayNotifies(t *testing.T) {
 	}
 }
 
-// TestGatewayFiles cuts a long result and links to the whole, shows an image that a program returns, and reads files of the session only.
+// TestGatewayFiles checks that the gateway cuts a long result and links to the whole one, that it shows an image that a program returns, and that a client can
+// read only files of its own session.
 func TestGatewayFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -359,7 +360,7 @@ func TestGatewayFiles(t *testing.T) {
 	}
 }
 
-// A client's read of a file is a call: it is judged and journaled.
+// TestGatewayFilePolicy checks that policy and journal treat a client's read of a file as a call.
 func TestGatewayFilePolicy(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -393,7 +394,7 @@ func TestGatewayFilePolicy(t *testing.T) {
 	}
 }
 
-// TestGatewayDirect passes the tools of the servers through, and still has the gate between.
+// TestGatewayDirect calls tools of the servers directly. The gate still hides personal data, checks inputs and applies the policy.
 func TestGatewayDirect(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -401,7 +402,7 @@ func TestGatewayDirect(t *testing.T) {
 	f.addDemo("crm")
 	g := f.gateway(nil, "--mode", "both")
 	names := map[string]*mcp.Tool{}
-	for deadline := time.Now().Add(2 * time.Minute); names["search"] == nil || names["send"] == nil; time.Sleep(5 * time.Millisecond) { // the servers list theirs
+	for deadline := time.Now().Add(2 * time.Minute); names["search"] == nil || names["send"] == nil; time.Sleep(5 * time.Millisecond) { // the servers list their tools
 		listed, err := g.ListTools(t.Context(), nil)
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%v has no tools of the servers: %v", names, err)
@@ -429,7 +430,7 @@ func TestGatewayDirect(t *testing.T) {
 	}
 }
 
-// TestPrintConfig prints what starts a gateway that works, for every client.
+// TestPrintConfig checks the configuration that starts the gateway, for every client.
 func TestPrintConfig(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -458,8 +459,8 @@ func TestPrintConfig(t *testing.T) {
 	}
 }
 
-// TestGatewayStart has 20 servers of which 5 are broken, each in another way: the gateway answers at once, with the tools of the
-// others, and says which are missing.
+// TestGatewayStart has 20 servers, of which five are broken in different ways. The gateway answers at once, offers the tools of the others, and names the
+// broken servers.
 func TestGatewayStart(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -504,7 +505,7 @@ func TestGatewayStart(t *testing.T) {
 	}
 }
 
-// TestBenchTokens measures what TestGatewaySize bounds: code mode costs the same for any number of tools.
+// TestBenchTokens checks that harness bench tokens reports the same cost of code mode for any number of tools.
 func TestBenchTokens(t *testing.T) {
 	t.Parallel()
 	var rows []struct{ Tools, Direct, Code int }

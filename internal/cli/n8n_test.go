@@ -46,7 +46,8 @@ await fs.writeFile('/skills/one.js', 'exports.one = 1');
 await fs.writeFile('/skills/count.js', 'export default async function count({ extra }) { return { tools: (await list_mcp_tools()).length >= 0, extra } }');
 return 1`
 
-// TestN8NExport: without an instance the workflow is printed; a program that needs nothing of the harness is in it, any other is called.
+// TestN8NExport prints workflows without an instance of n8n. A program that needs no feature of the harness is part of the workflow. For any other program, the
+// workflow calls the harness.
 func TestN8NExport(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -91,7 +92,7 @@ func TestN8NExport(t *testing.T) {
 	}
 }
 
-// TestN8NExportCreates: a workflow is stored inactive, tried, compared, and inactive afterwards.
+// TestN8NExportCreates checks that --create --run stores a workflow, runs it, compares its result with that of the harness, and leaves it inactive.
 func TestN8NExportCreates(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -123,7 +124,7 @@ func TestN8NExportCreates(t *testing.T) {
 	}
 }
 
-// call makes a request to the public API of an n8n: a GET without a body, else a POST.
+// call sends a request to the public API of an n8n: a GET if body is nil, otherwise a POST.
 func call(t *testing.T, address, key string, body, into any) {
 	t.Helper()
 	method, text := http.MethodGet, []byte(nil)
@@ -156,8 +157,8 @@ func call(t *testing.T, address, key string, body, into any) {
 	}
 }
 
-// TestN8NBothWays: with a real n8n, exported programs give there what they gave here, whether n8n runs them or has them run; a program calls a
-// workflow as a tool; and n8n's MCP client calls the harness.
+// TestN8NBothWays uses a real n8n. Exported programs have the same results there as in the harness. A program of the harness calls a workflow as a tool. The
+// MCP client of n8n calls the harness.
 func TestN8NBothWays(t *testing.T) {
 	base, key := os.Getenv("HARNESS_TEST_N8N_URL"), os.Getenv("HARNESS_TEST_N8N_KEY")
 	if base == "" {
@@ -193,7 +194,7 @@ func TestN8NBothWays(t *testing.T) {
 		t.Logf("%q: %s %s", c.args, got.Form, got.Compared.N8N)
 	}
 
-	// A workflow whose MCP client calls the harness, called as a tool by a program of the harness.
+	// The MCP client of this workflow calls the harness. A program of the harness calls the workflow as a tool.
 	client := map[string]any{
 		"name": "Compute in harness", "settings": map[string]any{"executionOrder": "v1"},
 		"nodes": []any{
@@ -238,8 +239,8 @@ func mustJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestN8NSkill: the skill that builds workflows is described without a problem; what its functions make is valid, is stored, works as a tool, and is
-// diagnosed when it fails. A changed copy is not replaced.
+// TestN8NSkill checks the skill that builds workflows: its description has no problem, and its functions make valid workflows that can be stored, called as
+// tools and diagnosed when they fail. harness n8n skill does not replace a changed copy.
 func TestN8NSkill(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// tokens is how many tokens of o200k values take as JSON.
+// tokens returns the number of tokens of o200k that values take as JSON.
 func tokens(t testing.TB, values ...any) (sum int) {
 	t.Helper()
 	for _, v := range values {
@@ -37,8 +37,8 @@ func definitionTokens(t *testing.T, server string, tool mcpclient.Tool) int {
 	return tokens(t, map[string]any{"name": server + "__" + tool.Name, "description": tool.Description, "inputSchema": tool.InputSchema})
 }
 
-// n8nTokens executes a program of testdata/n8ntokens, and returns what it and its output take of a model's context, and what the arguments and answers
-// of its calls do, by server.
+// n8nTokens executes a program of testdata/n8ntokens. code is the number of model tokens of the program and its output. calls is that of the arguments and
+// answers of its tool calls, by server.
 func (f *fixture) n8nTokens(program string) (code int, calls map[string]int) {
 	f.t.Helper()
 	text, err := os.ReadFile("testdata/n8ntokens/" + program + ".js")
@@ -64,16 +64,16 @@ func (f *fixture) n8nTokens(program string) (code int, calls map[string]int) {
 	return tokens(f.t, map[string]string{"code": string(text)}, string(out.Output)), calls
 }
 
-// TestN8NTokens: finding nodes, building, mending and running a workflow take under 3,000 tokens of a model's context, the tools of the gateway
-// included, and fewer than the same tools called directly. docs/N8N.md has its figures with a real n8n; with HARNESS_TEST_N8N_MCP, the command of
-// n8n-mcp, it also counts that server's calls and answers.
+// TestN8NTokens checks that finding nodes and building, mending and running a workflow take fewer than 3,000 model tokens in code mode, including the gateway's
+// own tools, and fewer than with direct calls of the same tools. docs/N8N.md has its figures with a real n8n. If HARNESS_TEST_N8N_MCP is the command of
+// n8n-mcp, the test also counts the calls and answers of that server.
 func TestN8NTokens(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	opts := n8n.Options{
 		URL: os.Getenv("HARNESS_TEST_N8N_URL"), APIKey: os.Getenv("HARNESS_TEST_N8N_KEY"), Nodes: os.Getenv("HARNESS_TEST_N8N_NODES"), CacheDir: t.TempDir(), Version: "test",
 	}
-	least := 1_000_000 // tokens of all definitions
+	least := 1_000_000 // minimum number of tokens of all definitions
 	if opts.URL == "" {
 		api := n8nfake.NewAPI()
 		server := httptest.NewServer(api)

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// What older binaries wrote (testdata/older: five runs, one of which waits for an approval, in two sessions with personal data; versions 14 and 16 of the store)
-// goes on: every run is replayed as it was, the approval is given and its call made, and a session's tokens and files stand for the same values.
+// TestOlderStores uses stores that older binaries wrote (testdata/older, store versions 14 and 16). Each has five runs in two sessions with personal data; one
+// run waits for an approval. Every run can be replayed, the approval is given and its call made, and the tokens and files of a session still stand for the same
+// values.
 func TestOlderStores(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"store14", "store16"} {

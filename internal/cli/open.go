@@ -22,7 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// closeTimeout bounds the wait for servers to end when a command has finished.
+// closeTimeout bounds the wait at the end of a command: for servers to end, and for reports and spans to be sent.
 const closeTimeout = 5 * time.Second
 
 // load reads the configuration once, and prints warnings on standard error.

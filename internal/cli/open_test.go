@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A command whose parts are of one harness opens it once: another one would not be closed, and would go on to review the definitions of servers.
+// TestOneHarness checks that a command opens only one harness. A second one would not be closed, and would go on reviewing definitions of servers.
 func TestOneHarness(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,16 +27,16 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// rows is the height of a test's terminal: nothing leaves it at the top.
+// rows is the height of the terminal in tests, so large that no line scrolls out of it.
 const rows = 500
 
-// picture runs a command at a terminal of so many columns. raw is what the command wrote, picture what the terminal shows then.
+// picture runs a command at a terminal of the given width. raw is what the command wrote, and picture is what the terminal shows at the end.
 func (f *fixture) picture(columns int, environ []string, args ...string) (picture, raw string, code int) {
 	f.t.Helper()
 	return f.watched(columns, io.Discard, environ, args...)
 }
 
-// watched is picture with a watch that gets what the command writes as it comes.
+// watched does the same as picture, and also copies the command's output to watch as it comes.
 func (f *fixture) watched(columns int, watch io.Writer, environ []string, args ...string) (picture, raw string, code int) {
 	f.t.Helper()
 	keyboard, tty, err := pty.Open()
@@ -49,7 +49,7 @@ func (f *fixture) watched(columns int, watch io.Writer, environ []string, args .
 	}
 	var wrote bytes.Buffer
 	read := make(chan struct{})
-	go func() { // ends when the terminal's other side is closed
+	go func() { // ends when the other side of the terminal is closed
 		defer close(read)
 		_, _ = io.Copy(io.MultiWriter(&wrote, watch), keyboard)
 	}()
@@ -77,7 +77,7 @@ var masks = []struct {
 	{regexp.MustCompile(`ready after \d+m?s`), func(string) string { return "ready after 0ms" }},
 }
 
-// masked replaces what is different in each run by something of the same width, where a table has it.
+// masked replaces texts that differ in each run. In tables, the replacement has the same width.
 func (f *fixture) masked(text string) string {
 	text = strings.ReplaceAll(text, strings.TrimPrefix(f.dir, "/tmp/harness-"), "00000000")
 	for _, m := range masks {
@@ -90,8 +90,8 @@ func (f *fixture) masked(text string) string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n") + "\n"
 }
 
-// TestPictures compares what commands show with golden files: at terminals of 60, 80 and 140 columns, without colours, in plain words, and without
-// a terminal. go test -run TestPictures -update writes the files; read them as a user would.
+// TestPictures compares the output of commands with golden files: at terminals of 60, 80 and 140 columns, with --plain, and without a terminal. Without
+// colours, the picture must be the same. go test -run TestPictures -update writes the files; read them as a user would.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -170,7 +170,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestLive waits with the model's answer until the terminal has said that the model is awaited. Nothing of that is left in the end.
+// TestLive delays the model's answer until the terminal shows that the command waits for the model. The final picture does not contain that line.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	f := fixed(t)
@@ -184,7 +184,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// fixed is a user at a fixed time, in a directory whose path has a fixed length.
+// fixed returns a user at a fixed time, in a directory whose path has a fixed length.
 func fixed(t *testing.T) *fixture {
 	t.Helper()
 	f := setup(t)
@@ -204,14 +204,14 @@ func fixed(t *testing.T) *fixture {
 	return f
 }
 
-// withServers has servers that work, and two that do not.
+// withServers configures two servers that work and two that do not.
 func withServers(f *fixture) {
 	f.addDemo("crm", "database")
 	f.run("servers", "add", "files", "--", "no-such-program", "--root", "data").want(0)
 	f.run("servers", "add", "mail", "--", self(f.t), "__demo-server", "none", f.dir).want(0)
 }
 
-// pictured has a model that works a task in four turns.
+// pictured configures servers and a model that works a task in four turns.
 func pictured(f *fixture) {
 	f.addDemo("crm", "database")
 	f.write("harness.yaml", f.read("harness.yaml")+"model: {prices: {'openai-compatible/test-model': {input: 3, output: 15}}}\n")
@@ -228,7 +228,7 @@ func pictured(f *fixture) {
 	))
 }
 
-// withRun has a run that calls tools, prints, and fails.
+// withRun executes a program that calls tools, prints, and fails.
 func withRun(f *fixture) {
 	f.addDemo("database")
 	f.write("sales.ts", "const rows = await tools.database.query('SELECT region, count(*) AS orders FROM sales GROUP BY region ORDER BY region LIMIT 2')\n"+
@@ -239,7 +239,7 @@ func withRun(f *fixture) {
 	f.run("exec", "sales.ts").want(1)
 }
 
-// anyMachine leaves out what doctor finds differently on each machine, and orders the servers, which answer in any order.
+// anyMachine removes the findings of doctor that differ between machines, and sorts the servers, which answer in any order.
 func anyMachine(text string) string {
 	var paragraphs []string
 	for line := range strings.Lines(text) {
@@ -256,12 +256,12 @@ func anyMachine(text string) string {
 	return strings.Join(paragraphs, "")
 }
 
-// anyOrder masks what depends on the order in which servers answer the demo: the numbers of tokens, and sums of lengths.
+// anyOrder masks what depends on the order of the servers' answers in the demo: numbers of tokens, and sums of lengths.
 func anyOrder(text string) string {
 	zero := func(s string) string { return regexp.MustCompile(`\d`).ReplaceAllString(s, "0") }
 	text = regexp.MustCompile(`PHONE_\d|pii_\de@d\d\.pii`).ReplaceAllStringFunc(text, zero)
 	text = regexp.MustCompile(`(?m)^  (results read|context in|input over).*`).ReplaceAllStringFunc(text, func(line string) string {
-		return regexp.MustCompile(` [\d,]+`).ReplaceAllStringFunc(line, func(n string) string { return fmt.Sprintf("%*d", len(n), 0) }) // 998 or 1,003
+		return regexp.MustCompile(` [\d,]+`).ReplaceAllStringFunc(line, func(n string) string { return fmt.Sprintf("%*d", len(n), 0) }) // with or without a comma
 	})
 	return regexp.MustCompile(`\d+ KiB`).ReplaceAllStringFunc(text, zero)
 }

@@ -46,7 +46,7 @@ func TestPolicyShow(t *testing.T) {
 	if len(shown.Rules) != 4 || shown.Preset != "guarded" || shown.Rules[3].Rule != 1 || shown.Rules[3].Preset != "guarded" {
 		t.Errorf("as JSON: %+v", shown)
 	}
-	// A preset's file is itself a policy.
+	// The printed rules of a preset are a valid policy.
 	f.write("copy.yaml", f.run("policy", "show", "strict").want(0).stdout)
 	r := f.run("policy", "test", "a__b", "--token", "[EMAIL_1]", "--policy", "copy.yaml").want(0)
 	if !strings.HasPrefix(r.stdout, "deny: rule 3 (tools *, tokens *) denies [EMAIL_1] of unknown origin: no rule allows this flow\n") {
@@ -57,7 +57,7 @@ func TestPolicyShow(t *testing.T) {
 	}
 }
 
-// TestPolicyOrigins: rules that demand where values come from are shown, and judged by origins that the command is given.
+// TestPolicyOrigins checks that rules about the origins of values are shown, and that policy test judges the origins that its flags give.
 func TestPolicyOrigins(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -93,7 +93,7 @@ func TestPolicyOrigins(t *testing.T) {
 	}
 }
 
-// TestPolicyOfRuns: the rules about runs are shown, and what they make of a caller's limits.
+// TestPolicyOfRuns checks that rules about runs are shown, and that policy test shows the limits of a caller.
 func TestPolicyOfRuns(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -142,7 +142,7 @@ func TestPolicyTest(t *testing.T) {
 		{[]string{"mailer__send", "--args", `{"to":"pii_1e@d1.pii.invalid"}`, "--token", "pii_1e=task"}, "deny", "denies pii_1e@d1.pii.invalid from task"},
 		{[]string{"mailer__send", "--token", "[EMAIL_1]=crm__search,task"}, "deny", "denies [EMAIL_1] from task"},
 		{[]string{"mailer__send", "--args", `{"to":["[PHONE_2]"]}`}, "deny", "denies [PHONE_2] of unknown origin"},
-		{[]string{"CRM__list-team"}, "allow", "no rule is about crm__list_team"}, // read-only, says the catalog
+		{[]string{"CRM__list-team"}, "allow", "no rule is about crm__list_team"}, // the catalog has it as read-only
 		{[]string{"pii__last4", "--token", "[EMAIL_1]=task"}, "allow", "no rule"},
 		{[]string{"crm__list_team", "--no-read-only", "--destructive"}, "ask", "rule 1"},
 	} {
@@ -219,7 +219,7 @@ func TestPolicySimulate(t *testing.T) {
 	if ask.Tool != "database__list_tables" || ask.Now.Action != "allow" || ask.Then.Action != "ask" || ask.Then.Rule != 1 || !ask.Known || len(ask.UnknownOrigins) != 0 {
 		t.Errorf("the first: %+v", ask)
 	}
-	// The program shows where the first token comes from, and nothing shows it of the second.
+	// The origin of the first token is known, because the program contains it. The origin of the second is unknown.
 	if deny.Tool != "crm__search" || deny.Then.Token != "[EMAIL_2]" || deny.Then.Action != "deny" || len(deny.UnknownOrigins) != 1 {
 		t.Errorf("the second: %+v", deny)
 	}
@@ -247,7 +247,8 @@ func TestPolicySimulate(t *testing.T) {
 	}
 }
 
-// The destinations that definitions of tools say are shown with the reason, and the configuration has others. The presets judge by them.
+// TestPolicyDestinations checks the destinations that are derived from definitions of tools, with the reason, the destinations in the configuration, and the
+// rules of presets about destinations.
 func TestPolicyDestinations(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -302,8 +303,8 @@ func TestPolicyDestinations(t *testing.T) {
 	}
 }
 
-// Rules about where values come from are replayed over what runs and tasks of a session recorded: a CRM that is not trusted says no destination, the user does, and a
-// later run of the session knows what an earlier one was told.
+// TestPolicySimulateOrigins applies rules about origins to recorded runs and tasks. A value from the user is allowed. A value from an untrusted CRM is denied,
+// also in a later run of the same session.
 func TestPolicySimulateOrigins(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -352,7 +353,7 @@ func TestPolicySimulateOrigins(t *testing.T) {
 	}
 }
 
-// A program learns which rule denied its call.
+// TestDeniedCall checks that the error of a denied call names the rule.
 func TestDeniedCall(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -370,7 +371,7 @@ func TestDeniedCall(t *testing.T) {
 	}
 }
 
-// An upper bound alone allows every negative number; the test of a policy says so.
+// TestPolicyNegative checks the warning about a rule with only an upper bound, because it allows every negative number.
 func TestPolicyNegative(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

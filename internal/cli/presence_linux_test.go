@@ -28,7 +28,7 @@ import (
 
 const passphrase = "seven green kettles sing"
 
-// atKeyboard runs a command in this process whose standard input is a terminal, at which lines are typed.
+// atKeyboard runs a command in this process. Its standard input is a terminal at which the given lines have been typed.
 func (f *fixture) atKeyboard(lines []string, args ...string) *result {
 	f.t.Helper()
 	keyboard, tty, err := pty.Open()
@@ -42,7 +42,7 @@ func (f *fixture) atKeyboard(lines []string, args ...string) *result {
 			f.t.Fatal(err)
 		}
 	}
-	go func() { _, _ = io.Copy(io.Discard, keyboard) }() // what the terminal shows; ends when it is closed
+	go func() { _, _ = io.Copy(io.Discard, keyboard) }() // discards what the terminal shows; ends when the terminal is closed
 	var stdout, stderr bytes.Buffer
 	w := f.world(args, "", &stdout, &stderr)
 	w.Stdin = tty
@@ -50,13 +50,13 @@ func (f *fixture) atKeyboard(lines []string, args ...string) *result {
 	return &result{f.t, args, code, stdout.String(), stderr.String()}
 }
 
-// confirmed sets a passphrase.
+// confirmed sets up the passphrase.
 func (f *fixture) confirmed() {
 	f.t.Helper()
 	f.atKeyboard([]string{passphrase, passphrase}, "approvals", "setup").want(0)
 }
 
-// waiting starts a program whose mail waits for an approval.
+// waiting runs a program whose mail waits for an approval, and returns the outcome.
 func (f *fixture) waiting(subject string, args ...string) run.Outcome {
 	f.t.Helper()
 	var out run.Outcome
@@ -64,7 +64,7 @@ func (f *fixture) waiting(subject string, args ...string) run.Outcome {
 	return out
 }
 
-// edit changes the database as everybody can who may write the file.
+// edit changes the database, as any process can that may write the file.
 func (f *fixture) edit(statement string, args ...any) {
 	f.t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(f.dir, "data", "harness.db"))
@@ -77,7 +77,7 @@ func (f *fixture) edit(statement string, args ...any) {
 	}
 }
 
-// A person confirms with one command and a passphrase; the passphrase can be changed, and what it has confirmed stays valid.
+// TestPassphrase sets up a passphrase, confirms approvals with it, and changes it. Approvals that the old passphrase confirmed stay valid.
 func TestPassphrase(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -101,7 +101,7 @@ func TestPassphrase(t *testing.T) {
 		t.Errorf("doctor: %s", r.stdout)
 	}
 	out = f.waiting("two")
-	f.run("approvals", "deny", out.Approval.ID).want(1) // what narrows takes no passphrase
+	f.run("approvals", "deny", out.Approval.ID).want(1) // a denial needs no passphrase
 
 	const other = "eight blue spoons dance"
 	f.atKeyboard([]string{"wrong", "wrong", "wrong"}, "approvals", "setup").want(2)
@@ -125,7 +125,7 @@ func TestPassphrase(t *testing.T) {
 	}
 }
 
-// Large arguments are confirmed as they are shown, from the journal.
+// TestPassphraseLarge confirms a call whose large arguments are read from the journal.
 func TestPassphraseLarge(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -139,7 +139,7 @@ func TestPassphraseLarge(t *testing.T) {
 	}
 }
 
-// At a terminal the command that waits asks for the decision, and then for the passphrase, also where a server executes it.
+// TestPassphraseAsked checks that a command at a terminal asks for the decision and then for the passphrase, also if a server executes the command.
 func TestPassphraseAsked(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"by itself", "by a server"} {
@@ -166,7 +166,7 @@ func TestPassphraseAsked(t *testing.T) {
 	}
 }
 
-// serveProcess starts a server in a process of its own, which is stopped at the end of the test.
+// serveProcess starts a server in a separate process, and stops it at the end of the test.
 func (f *fixture) serveProcess() {
 	f.t.Helper()
 	cmd := f.process("serve", "--listen", "127.0.0.1:0")
@@ -193,7 +193,7 @@ func (f *fixture) serveProcess() {
 	f.t.Fatal("the server does not start")
 }
 
-// A policy that nobody has confirmed allows nothing by itself; a confirmed one does.
+// TestConfirmedPolicy checks that a policy allows nothing by itself until a person has confirmed it.
 func TestConfirmedPolicy(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -208,7 +208,7 @@ func TestConfirmedPolicy(t *testing.T) {
 		"quarantine": strings.Replace(config, "action: ask", "action: allow", 1) + "quarantine: new\n",
 	} {
 		f.write("harness.yaml", changed)
-		if name != "quarantine" { // which holds the tool
+		if name != "quarantine" { // the changed quarantine setting holds the tool, so no call is made
 			out := f.waiting(name)
 			if out.Approval.Calls[0].Reason == "" || f.mails() != 0 {
 				t.Errorf("%s: %+v, %d mails", name, out.Approval, f.mails())
@@ -223,7 +223,7 @@ func TestConfirmedPolicy(t *testing.T) {
 	f.write("harness.yaml", strings.Replace(config, "action: ask", "action: allow", 1))
 	f.atKeyboard([]string{passphrase}, "policy", "confirm").want(0)
 	f.run("exec", "-e", sendMail("confirmed")).want(0)
-	other := f.write("other.yaml", f.read("harness.yaml")) // a file of another name has not been confirmed
+	other := f.write("other.yaml", f.read("harness.yaml")) // confirmations are for one file, and this file has another name
 	var out run.Outcome
 	f.run("exec", "--config", other, "--json", "-e", sendMail("other")).want(4).value(&out)
 	if f.mails() != 1 {
@@ -231,15 +231,15 @@ func TestConfirmedPolicy(t *testing.T) {
 	}
 }
 
-// adversary is an agent with a shell of the same user, who wants its own call made. It knows everything but the passphrase.
+// adversary is an agent with a shell of the same user. It wants its own call to be made, and knows everything except the passphrase.
 type adversary struct {
 	*fixture
-	waits   run.Outcome // its call
-	earlier run.Outcome // a call that a person has approved, to be remembered
+	waits   run.Outcome // outcome of the run that waits for the adversary's call
+	earlier run.Outcome // outcome of a run whose call a person has approved and wants remembered
 	config  string
 }
 
-// commands are what the adversary tries without changing a file. None of them may have the call made.
+// commands are attacks that change no file. None of them may make the call.
 var commands = map[string]func(a *adversary){
 	"the command":                   func(a *adversary) { a.run("approvals", "approve", a.id()).want(2) },
 	"the command with --json":       func(a *adversary) { a.run("--json", "approvals", "approve", a.id()).want(2) },
@@ -275,7 +275,7 @@ var commands = map[string]func(a *adversary){
 	},
 }
 
-// changes are what it tries by changing files, or with servers of its own.
+// changes are attacks that change files or use servers of the adversary.
 var changes = map[string]func(a *adversary){
 	"approvals.confirm none in .env": func(a *adversary) {
 		a.write(".env", "HARNESS_APPROVALS_CONFIRM=none\n")
@@ -450,7 +450,7 @@ var changes = map[string]func(a *adversary){
 		const approve = `UPDATE pins SET approved = seen, approved_as = coalesce(seen_as, approved_as), seen_as = NULL WHERE seen <> ''`
 		a.edit(approve)
 		a.run("exec", "-e", sendMail("attack")).want(1)
-		// The signature of another definition, and of another server.
+		// The signatures of another server's definitions and of another definition are invalid here.
 		a.atKeyboard([]string{"y", passphrase}, "servers", "review", "mailer", "--approve-all").want(0)
 		a.edit(`UPDATE confirmations SET subject = 'definitions of other' WHERE subject = 'definitions of mailer'`)
 		a.edit(approve)
@@ -459,10 +459,10 @@ var changes = map[string]func(a *adversary){
 		a.edit(`UPDATE confirmations SET subject = 'definitions of mailer' WHERE subject = 'definitions of other'`)
 		a.edit(approve)
 		a.run("exec", "-e", sendMail("attack")).want(1)
-		// A person approves them, and the call asks as ever.
+		// After a person has approved the definitions, the call asks for an approval as before.
 		a.atKeyboard([]string{"y", passphrase}, "servers", "review", "mailer", "--approve-all").want(0)
 		a.run("exec", "-e", sendMail("attack")).want(4)
-		// What the signature says holds where the rows say otherwise, as after a review that read the signatures before they were made.
+		// The rows can contradict a signature if one review reads the signatures before another review stores one. Then the signature counts.
 		a.edit(`UPDATE pins SET seen_as = approved_as, approved = '', bytes = 0, approved_as = NULL WHERE approved <> ''`)
 		a.run("exec", "-e", sendMail("attack")).want(4)
 	},
@@ -470,18 +470,18 @@ var changes = map[string]func(a *adversary){
 
 func (a *adversary) id() string { return a.waits.Approval.ID }
 
-// sameStore is the configuration of another directory with the store of the first.
+// sameStore returns the setting with which the configuration of another directory uses the store of this one.
 func (a *adversary) sameStore() string {
 	return "store: {url: " + quoted("sqlite:"+filepath.Join(a.dir, "data", "harness.db")) + "}\n"
 }
 
-// resume goes on with the run of the call; it waits again, for a request that nobody has decided, or goes on to wait for the same.
+// resume resumes the run of the call. If the approval is invalid, the run waits again, for a new request or the same one.
 func (a *adversary) resume() {
 	a.t.Helper()
 	a.run("runs", "resume", a.waits.RunID)
 }
 
-// approveByHand writes the decision into the database that the command would have written.
+// approveByHand writes the decision of the command approvals approve into the database, without a signature.
 func (a *adversary) approveByHand() {
 	a.t.Helper()
 	a.edit(`UPDATE approvals SET status = 'approved', decided = created + 1000000, decided_by = 'local', remember = 1 WHERE id = ?`, a.id())
@@ -507,7 +507,7 @@ func (a *adversary) post(address, token, body string) (status int, answer string
 	return res.StatusCode, string(text)
 }
 
-// TestAgentApprovesNothing has an agent with a shell of the same user try to approve its own call. In the end, the person approves it.
+// TestAgentApprovesNothing has an agent with a shell of the same user try to approve its own call. At the end, a person approves the call.
 func TestAgentApprovesNothing(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) *adversary {
@@ -565,7 +565,7 @@ func TestAgentApprovesNothing(t *testing.T) {
 	})
 }
 
-// The page takes the passphrase for one decision, and stops taking any after some wrong ones.
+// TestPagePassphrase checks that the page accepts the passphrase for one decision, and refuses every passphrase after several wrong ones.
 func TestPagePassphrase(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -610,8 +610,8 @@ func TestPagePassphrase(t *testing.T) {
 	}
 }
 
-// Where the values of a call come from is shown to the person who signs its approval, and signed: the approval is void for a call that they were told
-// something else of.
+// TestSignedOrigins checks that the person who signs an approval sees the origins of values, and that the signature covers them. If the request shows other
+// origins than the call has, the approval is void.
 func TestSignedOrigins(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -638,7 +638,8 @@ func TestSignedOrigins(t *testing.T) {
 	}
 }
 
-// What a person has approved of a server is forgotten with it: a server of its name is reviewed again, though it says the same.
+// TestRemovedServerIsReviewedAgain checks that removing a server deletes the approvals of its definitions. A server of the same name is reviewed again, even if
+// its definitions are the same.
 func TestRemovedServerIsReviewedAgain(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -654,7 +655,8 @@ func TestRemovedServerIsReviewedAgain(t *testing.T) {
 	f.run("exec", "-e", sendMail("two")).want(1)
 }
 
-// What remains possible, replacing the key, shows: a person is told by doctor, and the old key is in the audit log.
+// TestReplacedKeyShows checks the one attack that remains possible, replacing the key: doctor reports it, because the audit log has the fingerprint of the old
+// key.
 func TestReplacedKeyShows(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

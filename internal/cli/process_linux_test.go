@@ -22,33 +22,33 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// proc is one process, told from a later one with the same number by its start time.
+// proc is a process. Its start time distinguishes it from a later process with the same id.
 type proc struct {
 	pid     int
 	started string
 	name    string
 }
 
-// stat reads what /proc says of a process: name, state, parent and start time.
+// stat reads the name, state, parent and start time of a process from /proc.
 func stat(pid int) (name, state string, parent int, started string, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return
 	}
-	// pid (name) state ppid ...; the name may hold anything. Start time is field 22.
+	// The format is: pid (name) state ppid … The name may contain any character. The start time is field 22.
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	fields := strings.Fields(string(text[end+1:]))
 	parent, err = strconv.Atoi(fields[1])
 	return string(text[open+1 : end]), fields[0], parent, fields[19], err == nil
 }
 
-// alive says whether the process still runs; one that ended and that nobody has waited for does not.
+// alive reports whether the process still runs. A zombie does not run.
 func (p proc) alive() bool {
 	_, state, _, started, ok := stat(p.pid)
 	return ok && state != "Z" && state != "X" && started == p.started
 }
 
-// descendants are the children of a process, theirs, and so on.
+// descendants returns the children of a process and their descendants.
 func descendants(t testing.TB, pid int) []proc {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -80,7 +80,7 @@ func allGone(t testing.TB, procs []proc) {
 	}
 }
 
-// addBad configures a server that misbehaves.
+// addBad configures a server that misbehaves in the given way.
 func (f *fixture) addBad(kind string) {
 	f.t.Helper()
 	args := []string{"servers", "add", "bad"}
@@ -98,7 +98,7 @@ type running struct {
 	children       []proc
 }
 
-// start runs a program that must first write /workspace/begun; children is how many processes it then has at least.
+// start runs a program after a first statement that writes /workspace/begun, and waits until the harness has at least the given number of descendants.
 func (f *fixture) start(children int, code string, args ...string) *running {
 	f.t.Helper()
 	args = append([]string{"exec", "--session", "s", "-e", "await fs.writeFile('/workspace/begun', ''); " + code}, args...)
@@ -126,7 +126,7 @@ func (r *running) signal(s os.Signal) {
 	}
 }
 
-// wait returns the exit code.
+// wait waits until the process ends, and returns its exit code.
 func (r *running) wait() int {
 	r.t.Helper()
 	timer := time.AfterFunc(patience, func() { _ = r.Process.Kill() })
@@ -139,7 +139,7 @@ func (r *running) wait() int {
 	return r.ProcessState.ExitCode()
 }
 
-// TestInterrupt interrupts programs that wait, compute, and compute where nothing can interrupt the engine.
+// TestInterrupt interrupts programs that wait, that compute, and that compute in a native function, where the engine cannot be interrupted.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -176,14 +176,14 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestSecondSignal interrupts twice while a server refuses to end: the second ends everything at once.
+// TestSecondSignal interrupts twice while a server refuses to end. The second signal ends everything at once.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.write("harness.yaml", "# state lives beside it\n")
 	f.addBad(misbehave.Grandchild)
 	r := f.start(4, "await callMCPTool('bad__hang', {})")
-	// Another one is interrupted once, before: it gives its server time to end.
+	// For comparison, this harness gets only one signal, and gets it first. It waits for its server to end.
 	g := setup(t)
 	g.write("harness.yaml", "# state lives beside it\n")
 	g.addBad(misbehave.Grandchild)
@@ -213,15 +213,15 @@ func TestSecondSignal(t *testing.T) {
 	allGone(t, r.children)
 }
 
-// TestKilled kills the harness in the middle of a run with servers, one of which has a child that ignores every polite
-// end: neither worker nor supervisor nor server stays alive.
+// TestKilled kills the harness during a run with servers, one of which has a child that ignores requests to end. No worker, supervisor, server or child stays
+// alive.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.write("harness.yaml", "# state lives beside it\n")
 	f.addDemo("database", "mailer")
 	f.addBad(misbehave.Escapee)
-	// Worker, three servers, three supervisors, the child.
+	// The processes are: a worker, three servers, three supervisors, and the child of a server.
 	r := f.start(8, "await Promise.all([list_mcp_tools(), callMCPTool('database__list_tables'), callMCPTool('mailer__list_outbox')]);"+
 		"await callMCPTool('bad__hang', {})")
 	r.signal(os.Kill)
@@ -229,7 +229,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, &r.stderr)
 	}
 	allGone(t, r.children)
-	// What was recorded until then is there, and the run can go on.
+	// The records of the run are stored, and the run is not marked as ended.
 	var page struct{ Runs []struct{ ID, Status string } }
 	f.run("runs", "list", "--json").want(0).value(&page)
 	if len(page.Runs) != 1 || page.Runs[0].Status != "running" {
@@ -237,7 +237,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestFullDisk runs programs on a disk that is full: the error says so, and the runs before are still there.
+// TestFullDisk runs programs on a full disk. The error says that the disk is full, and earlier runs are intact.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -275,13 +275,13 @@ func TestFullDisk(t *testing.T) {
 	f.run("exec", "-e", "return require('/skills/keep.js').a").want(0)
 }
 
-// terminal runs a command whose standard error is a terminal and returns what it showed there.
+// terminal runs a command whose standard error is a terminal, and returns what the terminal shows.
 func (f *fixture) terminal(args ...string) string {
 	f.t.Helper()
 	return f.typed("", args...)
 }
 
-// typed is terminal with a terminal as standard input and output, too, at which a text is typed; an empty one is none.
+// typed does the same as terminal. If text is not empty, standard input and output are the terminal, too, and text is typed there.
 func (f *fixture) typed(text string, args ...string) string {
 	f.t.Helper()
 	master, slave, err := pty.Open()
@@ -302,14 +302,14 @@ func (f *fixture) typed(text string, args ...string) string {
 	}
 	slave.Close()
 	var shown bytes.Buffer
-	_, _ = io.Copy(&shown, master) // ends with EIO when the last one that has the terminal open ends
+	_, _ = io.Copy(&shown, master) // ends with EIO when the last process that has the terminal open ends
 	if err := cmd.Wait(); err != nil {
 		f.t.Fatalf("%v\n%s", err, &shown)
 	}
 	return strings.ReplaceAll(shown.String(), "\r\n", "\n")
 }
 
-// TestTerminalApproval: at a terminal the command asks.
+// TestTerminalApproval checks that a command at a terminal asks about each call.
 func TestTerminalApproval(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -321,7 +321,7 @@ func TestTerminalApproval(t *testing.T) {
 	}
 }
 
-// TestTerminalDemo: at a terminal the demo asks before it sends.
+// TestTerminalDemo checks that the demo at a terminal asks before it sends the mail.
 func TestTerminalDemo(t *testing.T) {
 	t.Parallel()
 	for answer, mails := range map[string]int{"what\ny\n": 1, "n\n": 0} {
@@ -334,20 +334,20 @@ func TestTerminalDemo(t *testing.T) {
 	}
 }
 
-// progressLine is a line of progress that was drawn over, or one of plain output.
+// progressLine matches progress: a line that was overwritten, or a line of plain output.
 var progressLine = regexp.MustCompile(`(?:\x1b\[34m)?[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏][^\r\n]*\r\x1b\[J|(?m)^still .*\n`)
 
-// TestTerminal has colours, progress, and no power of programs over the terminal.
+// TestTerminal checks colours and progress on a terminal, and that programs cannot control it.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	const noisy = "console.log('plain'); console.warn('careful'); console.error('bad \\x1b[2J\\u202e'); return 1"
-	lines := func(shown string) string { return progressLine.ReplaceAllString(shown, "") } // a slow machine shows some
+	lines := func(shown string) string { return progressLine.ReplaceAllString(shown, "") } // on a slow machine, progress is shown
 	if got, want := lines(f.terminal("exec", "-e", noisy)), "plain\n\x1b[33mcareful\x1b[0m\n\x1b[31mbad \\x1b[2J\\u202e\x1b[0m\n"; got != want {
 		t.Errorf("shown %q, want %q", got, want)
 	}
 	const slow = "console.log('before'); await utils.sleep(1500); console.log('after'); return 1"
-	got := f.terminal("exec", "-e", strings.Replace(slow, "1500", "6000", 1)) // progress is shown late on a busy machine
+	got := f.terminal("exec", "-e", strings.Replace(slow, "1500", "6000", 1)) // on a busy machine, progress is shown late
 	if !strings.Contains(got, "the program waits for a timer (") || lines(got) != "before\nafter\n" {
 		t.Errorf("shown %q", got)
 	}
@@ -364,7 +364,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestInterruptedStart interrupts the wait for a server that never answers, and for a program from standard input.
+// TestInterruptedStart interrupts commands that wait for a server that never answers, or for a program on standard input.
 func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -388,7 +388,7 @@ func TestInterruptedStart(t *testing.T) {
 		}
 		eventually(t, "under way", func() bool {
 			r.children = descendants(t, r.Process.Pid)
-			unread, err := unix.IoctlGetInt(int(feed.Fd()), unix.TIOCINQ) // also known as FIONREAD
+			unread, err := unix.IoctlGetInt(int(feed.Fd()), unix.TIOCINQ) // TIOCINQ is also called FIONREAD
 			return len(r.children) >= c.children && (c.children > 0 || err == nil && unread == 0)
 		})
 		r.signal(os.Interrupt)

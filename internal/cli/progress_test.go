@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestProgressBar shows how far a call is whose server reports it, in programs and in programs of a model.
+// TestProgressBar checks the bar for the progress that a server reports, for harness exec and for a task.
 func TestProgressBar(t *testing.T) {
 	t.Parallel()
 	const program = `const call = tools.bad.progress({steps: 2})
@@ -36,10 +36,10 @@ return 'all of it'`
 				<-shown.hit
 				begun, _ := filepath.Glob(filepath.Join(f.dir, "data", "workspace", "*", "*", "begun"))
 				for _, file := range begun {
-					_ = os.WriteFile(filepath.Join(filepath.Dir(file), "seen"), nil, 0o600) // else the run goes on until its time is up
+					_ = os.WriteFile(filepath.Join(filepath.Dir(file), "seen"), nil, 0o600) // without this file, the run continues until its time limit
 				}
 			}()
-			// The run ends before its time is up: the bar was seen.
+			// A run that succeeds has seen the file, so the bar was shown.
 			picture, raw, code := f.watched(100, shown, nil, append(args, "--session", "s")...)
 			if code != 0 || !strings.Contains(picture, "all of it") {
 				t.Errorf("exit code %d, %q\n%s", code, raw, picture)
@@ -48,7 +48,7 @@ return 'all of it'`
 	}
 }
 
-// TestFollowWriting follows a task at a terminal while the model of another command writes: the text is shown before the turn has ended.
+// TestFollowWriting follows a task while its model, in another command, is writing. The terminal shows the text before the turn ends.
 func TestFollowWriting(t *testing.T) {
 	t.Parallel()
 	f := fixed(t)

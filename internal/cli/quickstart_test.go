@@ -14,14 +14,14 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// step is one command of a document and what it shows.
+// step is a command in a document, with the output that the document shows.
 type step struct {
 	line    int
 	command string
 	want    string
 }
 
-// steps reads the fenced console blocks of a document. "$ " begins a command, "> " goes on with it, the rest is output.
+// steps returns the commands in the console blocks of a document. "$ " begins a command, "> " continues it, and other lines are its output.
 func steps(text string) []step {
 	var all []step
 	console := false
@@ -42,7 +42,7 @@ func steps(text string) []step {
 	return all
 }
 
-// matches holds output against what a document shows, where … stands for anything.
+// matches reports whether output matches what a document shows. In the document, … stands for any text.
 func matches(want, got string) bool {
 	parts := strings.Split(want, "…")
 	for i := range parts {
@@ -51,8 +51,8 @@ func matches(want, got string) bool {
 	return regexp.MustCompile(`(?s)\A` + strings.Join(parts, ".*") + `\z`).MatchString(got)
 }
 
-// typeIn types commands into one shell in a directory, with these variables, and compares what each shows with its document. A command that
-// fails ends the test.
+// typeIn executes commands in one shell, in a directory and with the given environment, and compares their outputs with the document. If a command fails, the
+// test ends.
 func typeIn(t *testing.T, document, shell, dir string, environ []string, all []step) {
 	t.Helper()
 	const mark = "@@ end of step, code "
@@ -80,7 +80,7 @@ func typeIn(t *testing.T, document, shell, dir string, environ []string, all []s
 	}
 }
 
-// newUser is somebody who has used neither the harness nor npm on this machine; only what Go has compiled and fetched is there.
+// newUser returns a user who has used neither the harness nor npm on this machine. Only Go's caches of compiled packages and modules are shared.
 func newUser(t *testing.T) (f *fixture, environ []string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -94,10 +94,10 @@ func newUser(t *testing.T) (f *fixture, environ []string) {
 	}
 	lines := strings.Split(string(caches), "\n")
 	return f, append(slices.Clone(f.environ), "GOCACHE="+lines[0], "GOMODCACHE="+lines[1], "PATH="+filepath.Join(f.dir, "bin")+":"+os.Getenv("PATH"),
-		"GOFLAGS="+os.Getenv("GOFLAGS"), "CGO_ENABLED=0") // as the tests are built: with other flags every package would be compiled once more
+		"GOFLAGS="+os.Getenv("GOFLAGS"), "CGO_ENABLED=0") // the flags of the tests, because Go would compile every package again for other flags
 }
 
-// document reads a document, which has so many commands at least.
+// document reads a document and its commands. least is the minimum number of commands.
 func document(t *testing.T, name string, least int) (text string, all []step) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", name))
@@ -110,7 +110,7 @@ func document(t *testing.T, name string, least int) (text string, all []step) {
 	return string(raw), all
 }
 
-// TestQuickStart types everything in docs/QUICK_START.md into one shell, as a new user.
+// TestQuickStart executes the commands in docs/QUICK_START.md in one shell, as a new user.
 func TestQuickStart(t *testing.T) {
 	t.Parallel()
 	_, environ := newUser(t)
@@ -118,8 +118,8 @@ func TestQuickStart(t *testing.T) {
 	typeIn(t, "docs/QUICK_START.md", "sh", "../..", environ, all)
 }
 
-// TestReadme types everything in README.md into one shell, in a checkout of its own, as a new user: only make test is not typed, because it runs
-// this test. The server comes from npm; the model is a fake one, which looks at the files.
+// TestReadme executes the commands in README.md in one shell, in a separate checkout, as a new user. It leaves out make test, which would run this test again.
+// The MCP server comes from npm. The model is a fake that lists the files.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	f, environ := newUser(t)

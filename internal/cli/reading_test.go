@@ -7,7 +7,7 @@ import (
 	"testing/iotest"
 )
 
-// TestReading shows a bar where the size of a file is known, and words where signs are not shown.
+// TestReading checks the progress of reading a file: a bar if the size is known, and only words if the console has no signs.
 func TestReading(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -18,7 +18,7 @@ func TestReading(t *testing.T) {
 		{true, 4000, "⠋ copying a.csv [█████░░░░░░░░░░░░░░░] 25 % of 4.0 kB"},
 		{false, 4000, "⠋ copying a.csv 25 % of 4.0 kB"},
 		{true, 0, "⠋ copying a.csv 1.0 kB"},
-		{true, 500, "⠋ copying a.csv [████████████████████] 100 % of 500 B"}, // it grows
+		{true, 500, "⠋ copying a.csv [████████████████████] 100 % of 500 B"}, // the file grows while it is read
 	} {
 		p := (&app{flags: &globals{}, stderr: &console{signs: c.signs, screen: &screen{}}}).progress("copying a.csv")
 		r := p.reading(iotest.DataErrReader(strings.NewReader(strings.Repeat("x", 2000))), c.total, "using it")

@@ -23,10 +23,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// commandSocket is where harness serve takes commands.
+// commandSocket returns the path of the socket on which harness serve accepts commands.
 func (f *fixture) commandSocket() string { return filepath.Join(f.dir, "data", "serve", "socket") }
 
-// journalOf is the journal of the run that a function makes, without what always varies; nil: it makes none.
+// journalOf calls do and returns the journal of the run that do has made, with variable parts masked. It returns nil if do has made no run.
 func (f *fixture) journalOf(do func()) []string {
 	f.t.Helper()
 	var before, after struct{ Runs []struct{ ID string } }
@@ -40,10 +40,10 @@ func (f *fixture) journalOf(do func()) []string {
 	return strings.Split(varying.ReplaceAllString(text, "…"), "\n")
 }
 
-// varying matches what differs between two executions of the same command.
+// varying matches texts that differ between two executions of the same command.
 var varying = regexp.MustCompile(`(?:run|sess)_[0-9a-z]+|"(?:seed|time|now|durationMs|durationUs|at|key|began|ended|memory|computed)":(?:"[^"]*"|[0-9.e+-]+)|\d{4}-\d\d-\d\d[T ][0-9:.]+Z?|[a-z]+_[0-9a-f]{16,}`)
 
-// A command that a server executes prints, returns and records what it does by itself.
+// TestServedCommands checks that a command has the same output, exit code and journal in its own process and when a server executes it.
 func TestServedCommands(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -108,7 +108,8 @@ func TestServedCommands(t *testing.T) {
 	}
 }
 
-// A task that a server works for a client prints what it prints in a process of its own, and is interrupted as there; its program asks the same of the model.
+// TestServedTask checks that a task has the same output, journal and requests to the model in its own process and when a server works it. An interrupt cancels
+// it in both cases.
 func TestServedTask(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -123,7 +124,7 @@ func TestServedTask(t *testing.T) {
 		return code("console.log('asking'); return await tools.database.query({query: 'SELECT 41 AS n'})")
 	})
 	f.serve()
-	times := regexp.MustCompile(`\d[\d.]* m?s\b|call_\d+_\d+`) // and the ids that the model's server gives
+	times := regexp.MustCompile(`\d[\d.]* m?s\b|call_\d+_\d+`) // also the ids that the fake model server generates
 	same := func(text string) string { return times.ReplaceAllString(varying.ReplaceAllString(text, "…"), "…") }
 	for _, args := range [][]string{{"run", "What is it?"}, {"run", "--json", "--user", "ann", "What is it?"}} {
 		var local, served *result
@@ -167,24 +168,24 @@ func TestServedTask(t *testing.T) {
 	}
 }
 
-// served reports whether a server executes a command.
+// served reports whether a server executes a command that runs in a different but equivalent environment.
 func (f *fixture) served(args ...string) bool {
 	f.t.Helper()
-	f.environ = append(f.environ, "NOTHING=1") // no matter
+	f.environ = append(f.environ, "NOTHING=1") // this variable does not keep the server from executing the command
 	seen := f.audited(func() { f.run(args...) })
 	f.environ = f.environ[:len(f.environ)-1]
 	return seen
 }
 
-// audited reports whether the server's log has a run more after a function.
+// audited reports whether the audit log has grown during do.
 func (f *fixture) audited(do func()) bool {
 	f.t.Helper()
 	before := len(f.read("data/audit.jsonl"))
 	do()
-	return len(f.read("data/audit.jsonl")) > before // commands of their own process write no events of runs
+	return len(f.read("data/audit.jsonl")) > before // a command in its own process writes no audit event about a run
 }
 
-// Only a command that would do the same by itself is executed by a server.
+// TestServedCommandsSameOnly checks that a server executes a command only if the result would be the same in a process of the command's own.
 func TestServedCommandsSameOnly(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -231,7 +232,8 @@ func TestServedCommandsSameOnly(t *testing.T) {
 	f.run(program...).want(0)
 }
 
-// A server that was killed leaves a socket, which hinders neither commands nor the next server; paths may be long.
+// TestServedCommandsSocket checks that a stale socket of a killed server disturbs neither commands nor the next server, and that the path of a socket may be
+// long.
 func TestServedCommandsSocket(t *testing.T) {
 	t.Parallel()
 	for name, below := range map[string]string{"stale": "", "long": strings.Repeat("a-long-name/", 12)} {
@@ -271,7 +273,7 @@ func TestServedCommandsSocket(t *testing.T) {
 	}
 }
 
-// An interrupt cancels the command as in a process of its own.
+// TestServedCommandsInterrupted checks that an interrupt cancels a served command in the same way as a command in its own process.
 func TestServedCommandsInterrupted(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -294,7 +296,7 @@ func TestServedCommandsInterrupted(t *testing.T) {
 	}
 }
 
-// A server that stops says so to the client of a command that does not end, and nothing is executed again.
+// TestServedCommandsDrained checks that the client of an endless command gets an error when its server stops, and that the command is not executed again.
 func TestServedCommandsDrained(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -314,7 +316,7 @@ func TestServedCommandsDrained(t *testing.T) {
 	}
 }
 
-// Strangers to the key get nothing, however they behave, and hinder nobody.
+// TestServedCommandsHostile connects to the socket without the key. No such client gets a command executed or keeps others from it.
 func TestServedCommandsHostile(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -336,7 +338,7 @@ func TestServedCommandsHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if name == "nothing" {
-			continue // it holds a place until its time is over
+			continue // this connection stays open until the server's time limit
 		}
 		c.SetReadDeadline(time.Now().Add(patience))
 		got, err := io.ReadAll(c)

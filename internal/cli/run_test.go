@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// modelled makes a fake model server the configured one.
+// modelled starts a fake model server and configures it as the model.
 func (f *fixture) modelled(script fake.Script) *fake.Server {
 	f.t.Helper()
 	server := fake.Serve(script)
@@ -21,7 +21,7 @@ func (f *fixture) modelled(script fake.Script) *fake.Server {
 	return server
 }
 
-// code is a reply that runs a program.
+// code returns a reply of the model that runs a program.
 func code(program string) fake.Reply {
 	input, err := json.Marshal(map[string]string{"code": program})
 	if err != nil {
@@ -30,7 +30,7 @@ func code(program string) fake.Reply {
 	return fake.Reply{Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
 }
 
-// A task whose first program fails is corrected by the next turn, and answered.
+// TestRun checks a task whose first program fails: the model reads the error, corrects the program, and answers.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -67,8 +67,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What is waited for is shown: that the model is asked again, and why. A failed task's reason is said once, calls with their
-// server.
+// TestRunShows checks that the progress shows a repeated request to the model with the reason, and the server of a call, and that the reason of a failed task
+// is shown only once.
 func TestRunShows(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -97,7 +97,7 @@ func quoted(s string) string {
 	return string(text)
 }
 
-// A bound on money that cannot be kept is refused.
+// TestRunMaxCost checks that --max-cost is refused if the price of the model is unknown.
 func TestRunMaxCost(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -109,7 +109,7 @@ func TestRunMaxCost(t *testing.T) {
 	f.run("run", "--max-cost", "0.1", "Say hello.").want(0)
 }
 
-// Without a model the error says what to set, and nothing is left running.
+// TestRunWithoutModel checks that the error about a missing model names the settings.
 func TestRunWithoutModel(t *testing.T) {
 	t.Parallel()
 	r := setup(t).run("run", "What is the total?")
@@ -118,7 +118,7 @@ func TestRunWithoutModel(t *testing.T) {
 	}
 }
 
-// A recorded task is worked again without its model, and a changed one is seen to go another way.
+// TestRunRecordAndReplay replays a recorded task without its model. A replay with another task fails.
 func TestRunRecordAndReplay(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -153,7 +153,8 @@ func TestRunRecordAndReplay(t *testing.T) {
 	}
 }
 
-// A task comes from standard input, a file that it is about is in the workspace, and the end says how to go on in the session.
+// TestRunFromStandardInput reads a task from standard input. The file of --input is in the workspace, and the last line shows the command that continues the
+// session.
 func TestRunFromStandardInput(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -180,7 +181,7 @@ func TestRunFromStandardInput(t *testing.T) {
 	}
 }
 
-// TestRunInterrupted says after Ctrl-C how the conversation goes on, as tasks resume does, and it goes on there.
+// TestRunInterrupted checks that an interrupted command and tasks resume show the command that continues the conversation, and that this command works.
 func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -188,7 +189,7 @@ func TestRunInterrupted(t *testing.T) {
 	server := f.modelled(func(r fake.Request) fake.Reply {
 		if ctx.Err() == nil {
 			interrupt(cli.Signal{Signal: os.Interrupt})
-			return fake.Reply{Wait: make(chan struct{})} // until the request is cancelled
+			return fake.Reply{Wait: make(chan struct{})} // no answer, until the request is cancelled
 		}
 		return fake.Reply{Text: "Forty-two."}
 	})

@@ -65,7 +65,8 @@ func (c *runsListCmd) Run(ctx context.Context, a *app, h harness) error {
 	})
 }
 
-// programOf returns the beginning of a program that came from no file, or "" if nothing is recorded yet.
+// programOf describes the program of a run without a file: by the tool that harness tools call has called, otherwise by the beginning of the program. It
+// returns "" if nothing is recorded yet.
 func programOf(ctx context.Context, h harness, id string) string {
 	first, err := h.Runs().JournalPage(ctx, id, 0, 1)
 	if err != nil || len(first) == 0 || first[0].Start == nil {
@@ -189,7 +190,7 @@ func (v *view) readDecisions(ctx context.Context, h harness, id string) error {
 	return err
 }
 
-// Maximum number of the records that are read at once, and of their bytes.
+// Limits of one read of a journal: the number of records, and their total size in bytes.
 const (
 	followPage  = 500
 	followBytes = 8 << 20

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// TestSchedules plans tasks, lists them and ends them.
+// TestSchedules adds, lists and removes schedules.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -47,7 +47,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// The list of runs names the tool that a run of harness tools call called.
+// TestRunsOfToolsCall checks that the list of runs names the tool of a run of harness tools call.
 func TestRunsOfToolsCall(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -92,7 +92,7 @@ func registered(ctx context.Context, p *approval.Presence, token, origin string)
 	}
 }
 
-// origin returns the address at which the key will approve.
+// origin returns the address of the dashboard at which the key will confirm approvals.
 func (c *securityKeysAddCmd) origin(cfg *config.Config) (string, error) {
 	if c.Origin != "" {
 		return strings.TrimSuffix(c.Origin, "/"), nil

@@ -17,8 +17,8 @@ import (
 
 var fileBlock = regexp.MustCompile("(?s)```(?:python|typescript|yaml)\n(?:#|//) (\\S+)\n(.*?)```")
 
-// TestAPIExamples types everything in docs/API_EXAMPLES.md into one shell, as a new user with the files that it shows, and a server that is
-// started where the document says so. The model is a fake one.
+// TestAPIExamples executes the commands in docs/API_EXAMPLES.md in one shell, as a new user, with the files that the document shows. The server is started
+// where the document starts it. The model is a fake.
 func TestAPIExamples(t *testing.T) {
 	t.Parallel()
 	f, _ := newUser(t)
@@ -49,7 +49,8 @@ func TestAPIExamples(t *testing.T) {
 	typeIn(t, name, "bash", f.dir, f.environ, all)
 }
 
-// commands is a directory with harness, and with a node that also runs TypeScript where it is older than 22.18.
+// commands returns a directory for PATH with the program harness, and with a node that runs a compiled copy of the TypeScript client, because Node.js before
+// 22.18 does not run TypeScript.
 func (f *fixture) commands(t *testing.T) string {
 	t.Helper()
 	text := f.read("client.ts")
@@ -74,7 +75,7 @@ func (f *fixture) commands(t *testing.T) string {
 	return bin
 }
 
-// shopkeeper is the model of the examples.
+// shopkeeper is the fake model for the examples.
 func shopkeeper(r fake.Request) fake.Reply {
 	switch {
 	case r.Last().Role == "tool":
@@ -85,7 +86,7 @@ func shopkeeper(r fake.Request) fake.Reply {
 	return fake.Reply{Text: "Hello there."}
 }
 
-// The TypeScript of the document has no type errors.
+// TestAPIExamplesTypes checks that the TypeScript code in the document has no type errors.
 func TestAPIExamplesTypes(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../docs/API_EXAMPLES.md")

@@ -32,7 +32,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// server is harness serve, in this process.
+// server is a harness serve in this process.
 type server struct {
 	t    testing.TB
 	url  string
@@ -44,7 +44,7 @@ type server struct {
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
-	hit chan struct{} // closed when the wanted line is there
+	hit chan struct{} // closed when the text matches re
 	re  *regexp.Regexp
 }
 
@@ -98,7 +98,7 @@ func (f *fixture) serve(args ...string) *server {
 	return s
 }
 
-// do sends a request and returns status and body.
+// do sends a request, and returns the status and the body of the response.
 func (s *server) do(method, path, body string, headers ...string) (int, string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
@@ -123,7 +123,7 @@ func (s *server) do(method, path, body string, headers ...string) (int, string) 
 	return resp.StatusCode, string(text)
 }
 
-// The original's call, over the server as users start it.
+// TestServe sends a task in the original system's format to a started server, and reads the other resources.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -158,7 +158,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// What would let others in, or does not fit together, is refused with the remedy before anything is served.
+// TestServeRefuses checks configurations that would admit other users or contradict themselves. The server does not start, and the error says what to change.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -186,7 +186,7 @@ func TestServeRefuses(t *testing.T) {
 			if c.keys {
 				f.run("keys", "create").want(0)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a server that starts although it must not
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a server that starts by mistake
 			defer cancel()
 			r := f.runIn(ctx, "", "serve", "--listen", c.listen).want(c.code)
 			for _, word := range c.words {
@@ -198,7 +198,8 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// With a key, requests need one; every origin may come then, and the other listeners have what is theirs alone.
+// TestServeListeners checks a server with a key: requests need the key, web pages of every origin are allowed, and the other listeners serve only their own
+// resources.
 func TestServeListeners(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -231,8 +232,8 @@ func TestServeListeners(t *testing.T) {
 	}
 }
 
-// Without keys, every program of the machine may have tasks worked; everything else takes the token of the machine's user,
-// which the first key ends.
+// TestServeWithoutKeys checks a server without keys: every program on this machine may send tasks, and everything else needs the local token. The first key
+// makes the token invalid.
 func TestServeWithoutKeys(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -275,12 +276,12 @@ func TestServeWithoutKeys(t *testing.T) {
 	ask(http.StatusUnauthorized, "GET", "/v1/tasks", "", "Authorization", "Bearer "+made.Key)
 }
 
-// A second server on the same store does not say that it listens: it is not going to.
+// TestServeTwice checks that a second server on the same store does not print that it listens, because it does not start.
 func TestServeTwice(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.serve()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a server that starts although it must not
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a server that starts by mistake
 	defer cancel()
 	r := f.runIn(ctx, "", "serve", "--listen", "127.0.0.1:0").want(3)
 	if strings.Contains(r.stderr, "listening on") || !strings.Contains(r.stderr, "store.url") {
@@ -288,11 +289,11 @@ func TestServeTwice(t *testing.T) {
 	}
 }
 
-// freeAddress is an address that nobody listens on.
+// freeAddress returns an address at which no program listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	host := "127.0.0.1"
-	if runtime.GOOS == "linux" { // all of 127.0.0.0/8 is loopback: no other test listens on a random address of it
+	if runtime.GOOS == "linux" { // all of 127.0.0.0/8 is loopback, and no other test listens at a random address in it
 		host = net.IPv4(127, byte(mathrand.N(256)), byte(mathrand.N(256)), byte(1+mathrand.N(254))).String()
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -303,7 +304,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// With a certificate it speaks TLS, and tells browsers to keep to it.
+// TestServeTLS checks that a server with a certificate uses TLS and sends the header Strict-Transport-Security.
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -346,11 +347,11 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// What was done is told to a collector, the last of it when the server stops.
+// TestServeTraces checks that a collector gets the spans of a task, the last ones when the server stops.
 func TestServeTraces(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	names, parents := map[string]string{}, map[string]string{} // by span id
+	names, parents := map[string]string{}, map[string]string{} // maps by span id
 	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var req collector.ExportTraceServiceRequest
@@ -391,7 +392,7 @@ func TestServeTraces(t *testing.T) {
 	}
 }
 
-// TestServeLogsJSON: with log.format json, every line of standard error is an object.
+// TestServeLogsJSON checks that with log.format json, every line on standard error is a JSON object.
 func TestServeLogsJSON(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -407,7 +408,7 @@ func TestServeLogsJSON(t *testing.T) {
 	}
 }
 
-// A server that other machines reach asks about destructive calls, unless the configuration says what policy it has.
+// TestServePolicy checks that a server that other machines can reach has the preset guarded, unless the configuration has a policy.
 func TestServePolicy(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]bool{"": true, "policy: {preset: open}\n": false} {

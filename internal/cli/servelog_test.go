@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The log of a server goes into its file, which begins anew when it is full; errors are reported to a server that speaks Sentry's
-// protocol, here a fake one.
+// TestLogFileAndReports checks that the log of a server is in its file, that a full file is compressed and a new one begins, and that errors are reported to a
+// server that speaks Sentry's protocol.
 func TestLogFileAndReports(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -32,7 +32,7 @@ log: {file: logs/harness.log, maxSize: 1MiB, maxFiles: 2, level: info}
 telemetry: {sentryDsn: "${SENTRY}"}
 server: {rateLimit: {enabled: false}}
 `)
-	// A log that is nearly full, so that a few lines fill it.
+	// The log is nearly full, so that a few lines fill it.
 	f.write("logs/harness.log", strings.Repeat(strings.Repeat("x", 1023)+"\n", 1023))
 	server := f.serve()
 	token := strings.TrimSpace(f.run("token").want(0).stdout)
@@ -44,7 +44,7 @@ server: {rateLimit: {enabled: false}}
 		server.do("POST", "/v1/runs", `{"userId":"ann","code":"return 1"}`, "Authorization", "Bearer "+token)
 		return len(full()) > 0
 	})
-	// The audit log cannot be written: that is an error.
+	// An audit log that cannot be written is an error.
 	if err := os.Remove(filepath.Join(f.dir, "data", "audit.jsonl")); err != nil {
 		t.Fatal(err)
 	}

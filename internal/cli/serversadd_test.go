@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestServersAdd gives command lines and what stands in harness.yaml afterwards.
+// TestServersAdd runs command lines and checks the entry in harness.yaml.
 func TestServersAdd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -109,7 +109,7 @@ func TestServersAddGlobalFlags(t *testing.T) {
 	if text := f.read("harness.yaml"); strings.Contains(text, "a.example") || !strings.Contains(text, "command: cmd") {
 		t.Errorf("got\n%s", text)
 	}
-	// An environment is no use to a server behind a URL.
+	// A server at a URL has no environment variables.
 	r = f.run("servers", "add", "--transport", "http", "z", "https://a.example/mcp", "-e", "K=V", "--header", "A: b").want(2)
 	if text := f.read("harness.yaml"); !strings.Contains(r.stderr, "--header 'Name: value'") || strings.Contains(text, "K: V") || strings.Contains(text, "A: b") {
 		t.Errorf("%s\n%s", r.stderr, text)
@@ -144,7 +144,7 @@ func TestServersAddRefuses(t *testing.T) {
 	}
 }
 
-// TestServersDisable keeps the entry; other commands do without the server.
+// TestServersDisable checks that a disabled server stays in harness.yaml and is not used.
 func TestServersDisable(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -167,11 +167,11 @@ func TestServersDisable(t *testing.T) {
 	}
 }
 
-// TestServersTestTimeout gives a server less time than its entry does.
+// TestServersTestTimeout checks that --timeout replaces the time limit of the server's entry.
 func TestServersTestTimeout(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestServersTestTimeout(t *testing.T) {
 	}
 }
 
-// A placeholder that was pasted in place of a secret is not stored without a word; a secret is.
+// TestServersAddPlaceholder checks that a value that looks like a placeholder for a secret causes a warning, and that a secret does not.
 func TestServersAddPlaceholder(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// fakeUvx and fakeDocker stand for the real programs, which fetch from places that tests do not reach, and say so. What they were asked
-// for is in their log. As the real ones do, they serve nothing that was not fetched before. The server is one of the demo.
+// fakeUvx and fakeDocker stand for the real programs, which would download from the network. They print that they are fakes, and log their arguments. Like the
+// real programs, they start only a server that was fetched before. The server is a demo server.
 const (
 	fakeUvx = `#!/bin/sh
 echo "this is a fake uvx" >&2
@@ -36,7 +36,8 @@ exit 125
 `
 )
 
-// Servers that uvx and docker start are fetched, listed and called as those of npx; what cannot be fetched is said in the words of the program.
+// TestServersOfUvxAndDocker checks that servers of uvx and docker are fetched before they are started, like those of npx. If a server cannot be fetched, the
+// error has the program's own words.
 func TestServersOfUvxAndDocker(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/cli"
 )
 
-// TestServersAddDocuments adds what other programs and the registry write.
+// TestServersAddDocuments adds servers from documents in the formats of other clients and of the registry.
 func TestServersAddDocuments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestServersAddDocuments(t *testing.T) {
 	}
 }
 
-// keyring is one that a user has unlocked.
+// keyring stands for a system keyring that its user has unlocked.
 type keyring struct {
 	mu  sync.Mutex
 	all map[string]string
@@ -103,7 +103,8 @@ func (k *keyring) Delete(name string) error {
 	return nil
 }
 
-// TestSecretsOfTheCommandLine: they are never in harness.yaml, servers get them, and they go with the server.
+// TestSecretsOfTheCommandLine checks that secrets on a command line are never written into harness.yaml, that servers get them, and that they are deleted with
+// their server.
 func TestSecretsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	var got http.Header
@@ -135,7 +136,7 @@ func TestSecretsOfTheCommandLine(t *testing.T) {
 	if r := f.run("config", "show").want(0); strings.Contains(r.stdout, "s3cr3t") || !strings.Contains(r.stdout, "${secret:api.") {
 		t.Errorf("got %s", r.stdout)
 	}
-	f.run("servers", "test", "api").want(3) // it is no MCP server
+	f.run("servers", "test", "api").want(3) // the HTTP server speaks no MCP
 	if got.Get("Authorization") != "Bearer "+secrets[0] {
 		t.Errorf("the server got %q", got.Get("Authorization"))
 	}
@@ -144,13 +145,13 @@ func TestSecretsOfTheCommandLine(t *testing.T) {
 	if kept := readFile(t, file); strings.Contains(kept, "s3cr3t") {
 		t.Errorf("kept is %s", kept)
 	}
-	// One that is gone is said to be, for its server only.
+	// A missing secret is an error of its server only.
 	f.write("harness.yaml", "mcpServers:\n  x: {command: y, env: {T: '${secret:gone}'}}\n")
 	if r := f.run("servers", "test", "x").want(3); !strings.Contains(r.stderr, "the secret gone is not kept on this machine") {
 		t.Error(r.stderr)
 	}
 
-	// With a keyring the file has what the secret belongs to, and not the secret.
+	// With a keyring, the file of secrets records only which configuration file a secret belongs to.
 	ring := &keyring{all: map[string]string{}}
 	f = setup(t)
 	var stdout, stderr strings.Builder
@@ -175,7 +176,7 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestServersImport: what other clients have comes in; --rewrite has them use the harness, --undo gives them their files back.
+// TestServersImport imports servers of other clients. --rewrite makes these clients use the harness, and --undo restores their files.
 func TestServersImport(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -235,12 +236,12 @@ func TestServersImport(t *testing.T) {
 			t.Errorf("%s is\n%s", path, text)
 		}
 	}
-	// The harness does not import itself, and nothing is done twice.
+	// The harness does not import itself, and a second import changes nothing.
 	f.run("servers", "import", "--rewrite").want(0)
 	if again := f.read("harness.yaml"); again != text {
 		t.Errorf("got\n%s", again)
 	}
-	f.write(".vscode/mcp.json", readFile(t, vscode)+"\n") // its user goes on
+	f.write(".vscode/mcp.json", readFile(t, vscode)+"\n") // the user changes the file after --rewrite
 	r := f.run("servers", "import", "--undo").want(1)
 	if !strings.Contains(r.stderr, vscode+" was changed since") {
 		t.Errorf("got %s", r.stderr)
@@ -252,7 +253,7 @@ func TestServersImport(t *testing.T) {
 	}
 }
 
-// TestOlderServerAtAURL: a URL without a transport is asked over SSE where streamable HTTP is refused.
+// TestOlderServerAtAURL checks that a server at a URL without a transport is tried over SSE if it refuses streamable HTTP.
 func TestOlderServerAtAURL(t *testing.T) {
 	t.Parallel()
 	server := mcp.NewServer(&mcp.Implementation{Name: "old", Version: "1"}, nil)
@@ -271,8 +272,8 @@ func TestOlderServerAtAURL(t *testing.T) {
 	}
 }
 
-// Directories are taken over as clients mean them; servers that differ in directory or environment are not the same; what another client calls alike keeps its name
-// in the note; settings of VS Code have servers too.
+// TestServersImportPlaces checks that working directories are imported with their meaning in the client, that servers with different directories or
+// environments count as different, that a note names the original name of a renamed server, and that settings.json of VS Code is read.
 func TestServersImportPlaces(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

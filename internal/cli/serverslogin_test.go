@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/oauthtest"
 )
 
-// TestServersLogin logs in to a server by the command line: its tools work after it, and say before and after how to log in.
+// TestServersLogin logs in to a server, after which its tools work. Without a login, after a revocation, and for more scopes, errors name the command.
 func TestServersLogin(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -57,7 +57,7 @@ func TestServersLogin(t *testing.T) {
 	f.run("servers", "login", "unknown").want(2)
 }
 
-// login runs harness servers login with a browser whose person logs in.
+// login runs harness servers login with a browser whose user logs in.
 func (f *fixture) login(s *oauthtest.Server, code int, name string, args ...string) *result {
 	f.t.Helper()
 	var stdout, stderr bytes.Buffer

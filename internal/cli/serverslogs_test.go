@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestServersLogs shows what a server printed that does not start, without its secrets and without personal data.
+// TestServersLogs shows the output of a server that does not start, without its secrets and without personal data.
 func TestServersLogs(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -48,7 +48,7 @@ func TestServersLogs(t *testing.T) {
 	}
 }
 
-// TestServersRestart restarts a server of a harness serve, which then has another process; without one the command says so.
+// TestServersRestart restarts a server of a running harness serve: the server then has another process. Without a harness serve, the command fails.
 func TestServersRestart(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -73,12 +73,12 @@ func TestServersRestart(t *testing.T) {
 	}
 }
 
-// TestUnusedServers runs a program beside three servers that never answer, which it does not use: they are not even started.
+// TestUnusedServers runs programs that do not use three of the configured servers. These servers never answer, and they are not even started.
 func TestUnusedServers(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.addDemo("database")
-	f.run("tools", "list").want(0) // the tools of database are known from now on
+	f.run("tools", "list").want(0) // stores the names of the tools of database
 	for _, name := range []string{"one", "two", "three"} {
 		f.run("servers", "add", name, "--", "sh", "-c", "touch "+filepath.Join(f.dir, "started")+"; sleep 100").want(0)
 	}

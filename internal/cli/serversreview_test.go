@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/approval"
 )
 
-// changing is a server with the tools send and read, of which send says what it is told to.
+// changing starts an MCP server with the tools send and read. says holds the description of send.
 func changing(t testing.TB) (url string, says *atomic.Value) {
 	t.Helper()
 	says = new(atomic.Value)
@@ -85,7 +85,7 @@ func TestServersReview(t *testing.T) {
 		t.Errorf("approved: %s", r.stdout)
 	}
 	f.run("servers", "review", "up", "--approve-all").want(2)
-	// A server that is removed and added again begins anew.
+	// Removing a server also removes its approvals, so its new definitions are the first ones.
 	f.run("servers", "remove", "up").want(0)
 	says.Store("Anew.")
 	f.run("servers", "add", "--transport", "http", "up", url).want(0)
@@ -93,7 +93,7 @@ func TestServersReview(t *testing.T) {
 	if r := f.run("tools", "show", "up__send").want(0); !strings.Contains(r.stdout, "Anew.") {
 		t.Errorf("tools show: %s", r.stdout)
 	}
-	// New tools are shown whole.
+	// The review shows all fields of a new tool.
 	f.write("harness.yaml", strings.ReplaceAll(config, "changed", "new"))
 	f.run("servers", "remove", "up").want(0)
 	f.run("servers", "add", "--transport", "http", "up", url).want(0)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSessionsAndFiles: what a program writes can be found and taken out, with the values of its tokens, until the session is deleted.
+// TestSessionsAndFiles lists and downloads the files that programs have written, with values in place of tokens, and deletes the session.
 func TestSessionsAndFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -51,7 +51,7 @@ func TestSessionsAndFiles(t *testing.T) {
 		{"files get s1 ../../x", "x"},
 		{"files get s1 out", "out"},
 		{"files ls none", `no session "none"`},
-		{"files ls s2", `user local has no session "s2"`}, // it is ann's
+		{"files ls s2", `user local has no session "s2"`}, // s2 is a session of ann
 		{"sessions delete none", "harness sessions list"},
 	} {
 		if r := f.run(strings.Fields(c.args)...).want(2); !strings.Contains(r.stderr, c.want) {
@@ -65,7 +65,7 @@ func TestSessionsAndFiles(t *testing.T) {
 	}
 }
 
-// TestFilesPut: a file goes into a session, which is made, is read by programs, replaced, and removed.
+// TestFilesPut copies a file into a new session. Programs can read the file, and it can be replaced and removed.
 func TestFilesPut(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -109,7 +109,7 @@ func TestFilesPut(t *testing.T) {
 	}
 }
 
-// TestFilesOfSkills: the same commands work on the user's skills.
+// TestFilesOfSkills uses the same commands with the user's skills.
 func TestFilesOfSkills(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

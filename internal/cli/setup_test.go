@@ -20,10 +20,11 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// shared holds what all tests use: the compiled engine, which takes half a second to make, and the real binary.
+// shared is a directory with what all tests use: the compiled engine, which takes half a second to make, and the real binary.
 var shared string
 
-// TestMain makes the test binary worker, supervisor, demo server and misbehaving server, as commands re-execute it.
+// TestMain makes the test binary a worker, a supervisor, a demo server, a misbehaving server or a conformance client if its arguments or variables ask for
+// that.
 func TestMain(m *testing.M) {
 	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
@@ -45,18 +46,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fixture is a user at a command line, in a directory of their own.
+// fixture is a user at a command line, in a separate directory.
 type fixture struct {
 	t       testing.TB
 	dir     string
-	now     time.Time // zero: it goes on
+	now     time.Time // fixed time; zero: the real time
 	environ []string
 }
 
 func setup(t testing.TB) *fixture {
 	t.Helper()
 	dir := t.TempDir()
-	// HOME keeps the machine's own configuration out.
+	// HOME keeps out the configuration of the user who runs the tests.
 	f := &fixture{t: t, dir: dir, environ: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "HARNESS_CACHE_DIR=" + filepath.Join(shared, "cache")}}
 	if runtime.GOOS == "windows" {
 		f.environ = append(f.environ, "USERPROFILE="+dir, "LOCALAPPDATA="+dir, "SystemRoot="+os.Getenv("SystemRoot"))
@@ -64,7 +65,7 @@ func setup(t testing.TB) *fixture {
 	return f
 }
 
-// result is what a command did.
+// result is the result of a command.
 type result struct {
 	t              testing.TB
 	args           []string
@@ -72,7 +73,7 @@ type result struct {
 	stdout, stderr string
 }
 
-// run runs a command in this process.
+// run executes a command in this process.
 func (f *fixture) run(args ...string) *result {
 	f.t.Helper()
 	return f.runIn(f.t.Context(), "", args...)
@@ -104,7 +105,7 @@ func (r *result) want(code int) *result {
 	return r
 }
 
-// value decodes the one JSON value that standard output must be.
+// value decodes standard output, which must be exactly one JSON value.
 func (r *result) value(into any) *result {
 	r.t.Helper()
 	dec := json.NewDecoder(strings.NewReader(r.stdout))
@@ -117,7 +118,7 @@ func (r *result) value(into any) *result {
 	return r
 }
 
-// outcome is the object of harness exec --json.
+// outcome is the JSON result of harness exec --json.
 type outcome struct {
 	RunID  string
 	Status string
@@ -153,7 +154,7 @@ func (f *fixture) read(name string) string {
 	return string(text)
 }
 
-// addDemo configures a demo server.
+// addDemo configures the named demo servers.
 func (f *fixture) addDemo(names ...string) {
 	f.t.Helper()
 	for _, name := range names {
@@ -166,7 +167,7 @@ func self(t testing.TB) string {
 	return child.Executable(t)
 }
 
-// binary builds the real program, once.
+// binary builds the real program once, and returns its path.
 func binary(t testing.TB) string {
 	t.Helper()
 	path, err := build()
@@ -182,12 +183,12 @@ var build = sync.OnceValues(func() (string, error) {
 		path += ".exe"
 	}
 	cmd := exec.Command("go", "build", "-o", path, "../../cmd/harness")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as everything but the tests is built
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // the same setting as for every build except the tests
 	cmd.Stderr = os.Stderr
 	return path, cmd.Run()
 })
 
-// process is a command of the real binary.
+// process returns a command that executes the real binary.
 func (f *fixture) process(args ...string) *exec.Cmd {
 	f.t.Helper()
 	cmd := exec.Command(binary(f.t), args...)
@@ -195,10 +196,10 @@ func (f *fixture) process(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// patience bounds what should happen soon.
+// patience is the time limit for events that should happen soon.
 const patience = 2 * time.Minute
 
-// eventually waits until something holds.
+// eventually waits until holds returns true. what names the condition in the error.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestStoreCopy copies the store of an installation. The copy has its runs; what cannot be copied is refused.
+// TestStoreCopy copies the store of an installation. The copy has the runs of the original. Wrong sources and targets are refused.
 func TestStoreCopy(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// TestTables shows lists at terminals of 80 and 120 columns: as tables with whole ids, times that are as long as there is room for, and no line that is too
-// long. Without a terminal nothing is shortened.
+// TestTables shows lists at terminals of 80 and 120 columns. Ids stay whole, times are as long as there is room for, and no line is too long. Without a
+// terminal, nothing is shortened.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.Local)
@@ -56,7 +56,7 @@ func TestTables(t *testing.T) {
 			"SESSION                    USER   USED          TASKS  EXPIRES",
 			"sess_0123456789abcdef0123  local  Nov 26 09:48  2      Dec 27 09:48",
 		}},
-		{"judgements", 80, false, "RUN\tCALL\tREQUEST\tBECAUSE", []string{ // an id in the middle stays whole
+		{"judgements", 80, false, "RUN\tCALL\tREQUEST\tBECAUSE", []string{ // an id in a middle column stays whole
 			runID + "\t1\t" + otherID + "\tno rule is about it",
 		}, []string{
 			"RUN                       CALL  REQUEST                   BECAUSE",
@@ -96,7 +96,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// shownTable is the lines of a list at a terminal of so many columns; 0 is without a terminal.
+// shownTable returns the lines of a list at a terminal with the given number of columns; 0 means no terminal.
 func shownTable(t *testing.T, columns int, now time.Time, short bool, header string, rows []string) []string {
 	t.Helper()
 	var text strings.Builder
@@ -119,7 +119,7 @@ func shownTable(t *testing.T, columns int, now time.Time, short bool, header str
 			t.Fatal(err)
 		}
 		read := make(chan struct{})
-		go func() { // ends when the terminal's other side is closed
+		go func() { // ends when the other side of the terminal is closed
 			defer close(read)
 			_, _ = io.Copy(&text, keyboard)
 		}()

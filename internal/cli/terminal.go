@@ -15,8 +15,8 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// screen is the terminal that standard output and standard error share, or a placeholder if the streams are no terminal. Below the output it can show
-// lines that are overwritten later, the region.
+// screen is the terminal that standard output and standard error share, or a placeholder if the streams are no terminal. Below the output it can show the
+// region: lines that are overwritten later.
 type screen struct {
 	mu     sync.Mutex // held while something is written
 	to     *console   // console of the region, or nil

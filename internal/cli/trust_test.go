@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/secrets"
 )
 
-// clone is a user in a folder that came from elsewhere: their home is another one.
+// clone returns a user in a folder outside the user's home directory, as after a git clone.
 func clone(t *testing.T) (f *fixture, home string) {
 	t.Helper()
 	f = setup(t)
@@ -29,7 +29,7 @@ func clone(t *testing.T) (f *fixture, home string) {
 	return f, home
 }
 
-// storedSecret puts a secret into the user's file, for a configuration file; none is a secret of an earlier version.
+// storedSecret stores a secret for a configuration file. If file is empty, it stores the secret as earlier versions did, without a file.
 func storedSecret(t *testing.T, home, name, value, file string) string {
 	t.Helper()
 	dir := filepath.Join(home, ".config", "harness")
@@ -54,16 +54,16 @@ func storedSecret(t *testing.T, home, name, value, file string) string {
 	return path
 }
 
-// TestHostileFolder: a folder that came from elsewhere starts no process, reads no secret, sends nothing and weakens nothing, whatever it has and
-// whichever command is run in it. Each command names the remedy, and once the folder is trusted the same configuration acts.
+// TestHostileFolder runs every command in a folder from another author. The configuration starts no process, reads no secret, sends nothing and changes no
+// setting, and each command names the remedy. After the user has trusted the folder, the same configuration has its effect.
 func TestHostileFolder(t *testing.T) {
 	t.Parallel()
 	const secret = "hk_the_users_own_secret"
 	for name, c := range map[string]struct {
-		files map[string]string // @SERVER is the command of a server that leaves traces in @TRACES, URL an address that notices requests
-		cwd   string            // below the folder
+		files map[string]string // @SERVER is the command of a server that leaves traces in @TRACES, @URL is an address that notices requests
+		cwd   string            // working directory below the folder
 		links map[string]string
-		acts  []string // a command that shows that it acts once it is trusted; without, that it is used
+		acts  []string // command that shows the effect of the configuration once it is trusted; empty: the configuration has no such effect
 	}{
 		"a command": {
 			files: map[string]string{"harness.yaml": "mcpServers: {a: {command: @SERVER, args: [__demo-server, crm, @TRACES]}}"},
@@ -215,12 +215,13 @@ func TestHostileFolder(t *testing.T) {
 	}
 }
 
-// A secret is given to the file that it was stored for only. One of an earlier version becomes that of the first trusted file that names it, which is said.
+// TestSecretOfAnotherFile checks that only the file for which a secret was stored can use it. The first trusted file that names a secret of an earlier version
+// becomes its owner, and the command prints that.
 func TestSecretOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		bound bool
-		want  bool // the server gets it
+		want  bool // whether the server gets the secret
 	}{"stored for another file": {true, false}, "of an earlier version": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -259,7 +260,8 @@ func TestSecretOfAnotherFile(t *testing.T) {
 	}
 }
 
-// What the harness's own commands write stays trusted; what another hand changes does not, and the trust can be taken back.
+// TestTrustFollowsOwnChanges checks that a file stays trusted after changes by harness commands, but not after other changes, and that the user can remove the
+// trust.
 func TestTrustFollowsOwnChanges(t *testing.T) {
 	t.Parallel()
 	f, _ := clone(t)
@@ -293,13 +295,13 @@ func TestTrustFollowsOwnChanges(t *testing.T) {
 	}
 	f.run("untrust").want(0)
 	f.run("config", "show").want(2)
-	// A file that is named needs no trust.
+	// A file that the user names needs no trust.
 	f.run("config", "show", "--config", "harness.yaml").want(0)
 	f.environ = append(f.environ, "HARNESS_CONFIG=harness.yaml")
 	f.run("config", "show").want(0)
 }
 
-// The folder around the user's own home is theirs; one below it or beside it is not.
+// TestOwnFolder checks that a folder with the user's home or data directory in it is the user's own, and that other folders are not.
 func TestOwnFolder(t *testing.T) {
 	t.Parallel()
 	f, home := clone(t)
@@ -315,7 +317,7 @@ func TestOwnFolder(t *testing.T) {
 	}
 }
 
-// Processes that change the configuration at the same time all find their changes in it.
+// TestParallelAdds checks that no change is lost if several processes change the configuration at the same time.
 func TestParallelAdds(t *testing.T) {
 	t.Parallel()
 	f, _ := clone(t)

@@ -20,10 +20,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// writer writes generated JSON values.
+// writer generates JSON values.
 type writer struct {
 	*rand.Rand
-	odd bool // with what a JavaScript program cannot have as it is written
+	odd bool // generate also values that JavaScript cannot represent as they are written
 }
 
 func (w writer) pick(all ...string) string { return all[w.IntN(len(all))] }
@@ -48,7 +48,7 @@ func (w writer) number() string {
 	case 1, 2:
 		return sign + w.digits(1+w.IntN(15))
 	case 3:
-		return sign + w.digits(16+w.IntN(25)) // up to 10^40
+		return sign + w.digits(16+w.IntN(25)) // numbers up to 10^40
 	case 4:
 		return sign + w.digits(1+w.IntN(7)) + "." + w.digits(1+w.IntN(8)) + w.pick("", "0", "000")
 	case 5:
@@ -78,7 +78,7 @@ func (w writer) text() string {
 	return b.String()
 }
 
-// value is a value without insignificant whitespace.
+// value returns a value without insignificant whitespace.
 func (w writer) value(depth int) string {
 	switch n := w.IntN(10); {
 	case depth == 0 && w.IntN(200) == 0:
@@ -107,7 +107,7 @@ func (w writer) object(depth int) string {
 	if w.odd {
 		keys = append(keys, `"0"`, `"10"`, `"9"`, `"4294967294"`, `"\u0061"`, `"\ud800"`)
 	} else if w.IntN(10) == 0 {
-		keys = []string{`"0"`, `"9"`, `"10"`, `"4294967294"`} // in their order
+		keys = []string{`"0"`, `"9"`, `"10"`, `"4294967294"`} // in the order of their indexes
 	}
 	shuffled := slices.Clone(keys)
 	if !slices.Contains(keys, `"9"`) || w.odd {
@@ -123,9 +123,9 @@ func (w writer) object(depth int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// tree is a JSON value as it is written.
+// tree is a JSON value with its numbers as they are written.
 type tree struct {
-	kind    byte // of '{', '[', '"', '0', 'n'
+	kind    byte // one of '{', '[', '"', '0' and 'n'
 	text    string
 	members []struct {
 		name  string
@@ -134,7 +134,7 @@ type tree struct {
 	items []tree
 }
 
-// parseTree parses a valid compact text. Strings are sequences of UTF-16 units, two bytes each.
+// parseTree parses a valid text without whitespace. Strings become sequences of UTF-16 code units of two bytes each.
 func parseTree(text []byte, at int) (tree, int) {
 	switch c := text[at]; c {
 	case '{', '[':
@@ -176,7 +176,7 @@ func parseTree(text []byte, at int) (tree, int) {
 				size = 2
 			}
 			var plain string
-			_ = json.Unmarshal([]byte(`"`+inner[:size]+`"`), &plain) // it has no half of a surrogate pair
+			_ = json.Unmarshal([]byte(`"`+inner[:size]+`"`), &plain) // the text has no lone surrogate
 			for _, unit := range utf16.Encode([]rune(plain)) {
 				units = append(units, byte(unit>>8), byte(unit))
 			}
@@ -192,7 +192,7 @@ func parseTree(text []byte, at int) (tree, int) {
 	return tree{kind: kind, text: string(text[at:end])}, end
 }
 
-// told is what a run said of values that a program has otherwise than they are written.
+// told says which changes of values a run has reported.
 type told struct{ rounded, huge, reordered, equal bool }
 
 func toldBy(logs string) told {
@@ -202,7 +202,7 @@ func toldBy(logs string) told {
 	}
 }
 
-// differs says where a value differs from what it was, but for what was told; "" if it does not.
+// differs describes the first difference between two values that was not reported. It returns "" if there is none.
 func (may told) differs(path string, want, got tree) string {
 	switch {
 	case want.kind == '0' && got.kind == '0':
@@ -253,7 +253,7 @@ func (may told) differs(path string, want, got tree) string {
 	return fmt.Sprintf("%s is %.300v, was %.300v", path, got, want)
 }
 
-// unique is an object without equal keys, as JavaScript has it.
+// unique returns an object in which the last of equal keys wins, as in JavaScript.
 func (t tree) unique() tree {
 	out := tree{kind: t.kind}
 	for _, m := range t.members {
@@ -273,7 +273,7 @@ func (t tree) unique() tree {
 	return out
 }
 
-// reordered is an object with the order of keys that JavaScript gives it.
+// reordered returns an object with its keys in the order of JavaScript.
 func (t tree) reordered() tree {
 	index := func(name string) (uint64, bool) {
 		plain := strings.ReplaceAll(name, "\x00", "")
@@ -301,12 +301,12 @@ func (t tree) reordered() tree {
 	return out
 }
 
-// echoes are an MCP server and an HTTP service that say what they are given to say, byte by byte, and remember what they got.
+// echoes are an MCP server and an HTTP service that answer with a given text, byte by byte, and record what they receive.
 type echoes struct {
 	mu     sync.Mutex
-	says   string   // a JSON object
-	answer string   // the result of load; "" for one that says so
-	got    []string // arguments of store, and bodies
+	says   string   // JSON object in the answers
+	answer string   // result of the tool load; empty: a result with says
+	got    []string // received arguments of store, and request bodies
 }
 
 func (e *echoes) set(says string) {
@@ -384,7 +384,7 @@ func (e *echoes) http(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"ok":true}`)
 }
 
-// valuesWorld configures a harness with the echoes as the servers up and api.
+// valuesWorld configures the echoes as the servers up and api.
 func valuesWorld(t *testing.T) (*fixture, *echoes) {
 	e := &echoes{}
 	up, api := httptest.NewServer(http.HandlerFunc(e.mcp)), httptest.NewServer(http.HandlerFunc(e.http))
@@ -398,8 +398,8 @@ func valuesWorld(t *testing.T) (*fixture, *echoes) {
 	return f, e
 }
 
-// TestValuesPassUnchanged passes generated JSON through everything that a value passes: an input, the arguments and the answers of MCP servers and
-// of HTTP services, the output of a program, and calls of clients in the mode direct. What comes out is what went in, but for what the run says.
+// TestValuesPassUnchanged passes generated JSON through an input, the arguments and answers of MCP servers and HTTP services, the output of a program, and
+// direct calls of clients. Values may change only in the ways that the run reports.
 func TestValuesPassUnchanged(t *testing.T) {
 	t.Parallel()
 	batch := generated.Count(1000, 5000)
@@ -473,8 +473,8 @@ func TestValuesPassUnchanged(t *testing.T) {
 	}
 }
 
-// TestContentBesideStructure: nothing of an answer vanishes unsaid. What a server says beside its structured content is the property $content of the
-// result if the structured content does not have it, and the run says so.
+// TestContentBesideStructure checks answers with content beside their structured content. If the structured content does not include that content, the result
+// has it in the property $content, and the run reports this.
 func TestContentBesideStructure(t *testing.T) {
 	t.Parallel()
 	f, e := valuesWorld(t)
@@ -534,7 +534,7 @@ func TestContentBesideStructure(t *testing.T) {
 	}
 }
 
-// direct passes values through calls of a client in the mode direct: nothing may change, and equal keys are refused.
+// direct passes values through direct calls of a client. Nothing may change, and an object with equal keys is refused.
 func direct(t *testing.T, e *echoes, client *lineClient, check func(what string, may told, want, got string), all string) {
 	t.Helper()
 	e.set(all)
@@ -562,7 +562,7 @@ func direct(t *testing.T, e *echoes, client *lineClient, check func(what string,
 	check("direct: arguments", told{}, all, stored[0])
 }
 
-// compactJSON is a valid JSON text without insignificant whitespace.
+// compactJSON returns a valid JSON text without insignificant whitespace.
 func compactJSON(text string) []byte {
 	var b strings.Builder
 	inString := false
@@ -581,7 +581,7 @@ func compactJSON(text string) []byte {
 	return []byte(b.String())
 }
 
-// lineClient is a client over standard input and output that writes and reads lines as they are.
+// lineClient is an MCP client over standard input and output that sends and receives raw lines.
 type lineClient struct {
 	t     testing.TB
 	to    io.Writer
@@ -589,7 +589,7 @@ type lineClient struct {
 	last  int
 }
 
-// client starts a command that is a server over standard input and output, in this process.
+// client starts a command in this process that serves MCP over standard input and output, and connects to it.
 func (f *fixture) client(args ...string) *lineClient {
 	f.t.Helper()
 	in, to := io.Pipe()
@@ -616,13 +616,13 @@ func (f *fixture) client(args ...string) *lineClient {
 	return c
 }
 
-// call calls a tool with arguments as they are written.
+// call calls a tool. args is sent unchanged.
 func (c *lineClient) call(tool, args string, into any) {
 	c.t.Helper()
 	c.request("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args), into)
 }
 
-// request decodes the result of a request.
+// request sends a request and decodes its result.
 func (c *lineClient) request(method, params string, into any) {
 	c.t.Helper()
 	c.last++

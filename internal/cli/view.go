@@ -20,11 +20,10 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// Maximum numbers of bytes that are shown: shownArgs of a call's arguments if the width of the terminal does not limit them, shownText of a text in a
-// list.
+// Maximum numbers of bytes that are shown.
 const (
-	shownArgs = 160
-	shownText = 100
+	shownArgs = 160 // arguments of a call, if the width of the terminal does not limit them
+	shownText = 100 // text in a list
 )
 
 const (
@@ -184,7 +183,7 @@ func (v *view) turn(d eventData, at time.Time) {
 	v.turns = d.Turn
 	v.usage = v.usage.Add(d.Usage)
 	v.lines("", fmt.Sprintf("turn %d", d.Turn), bold)
-	if d.Text != "" && len(d.Calls) > 0 { // the last turn's text is the answer
+	if d.Text != "" && len(d.Calls) > 0 { // the text of the last turn is the answer, which is printed later
 		v.lines("  ", strings.TrimSpace(d.Text), "")
 	}
 	for _, call := range d.Calls {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// TestApprovalTime shows what a call and its run took without the hour in which a person was asked, and the hour beside the decision.
+// TestApprovalTime checks that the times of a call and its run exclude the hour of a person's decision, which is shown beside the decision.
 func TestApprovalTime(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -34,8 +34,8 @@ func TestApprovalTime(t *testing.T) {
 	}
 }
 
-// TestRecordedApprovalTime shows what the calls of a recorded run took apart from the hours in which a person was asked: of a write, which has an
-// intent, of a read, and of a call that was asked about twice.
+// TestRecordedApprovalTime checks that the times of recorded calls exclude the hours of people's decisions: for a write, which has an intent record, for a
+// read, and for a call with two requests.
 func TestRecordedApprovalTime(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -292,8 +292,8 @@ type Redis struct {
 	err error // error that Check returns
 }
 
-// Check returns an error if the server cannot be used with these settings. Load accepts such settings, because the variables may be meant for another
-// program.
+// Check returns an error if the server cannot be used with these settings. Load accepts such settings, because the variables that set them may be meant for
+// another program.
 func (r Redis) Check() error { return r.err }
 
 // Audit configures the audit log.

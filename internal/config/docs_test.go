@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// row is the line of the documentation's table for a key.
+// row returns the row for a key in the tables of the documentation.
 func row(k key, name string) string {
 	value := strings.ReplaceAll(k.value, "{state}", "./data")
 	if value != "" {
@@ -37,7 +37,7 @@ func row(k key, name string) string {
 	return "| `" + name + "` | " + value + " | " + text + " |"
 }
 
-// rowsOf are the lines for keys and all that is in them.
+// rowsOf returns the rows for keys and for the keys in their groups.
 func rowsOf(parent string, keys []key) (rows []string) {
 	for _, k := range keys {
 		name := parent + "." + k.name()
@@ -55,7 +55,7 @@ func rowsOf(parent string, keys []key) (rows []string) {
 	return rows
 }
 
-// variableRow is the line for a variable of the original system.
+// variableRow returns the row for a variable of the original system.
 func variableRow(o original) string {
 	text := "`" + o.key + "`"
 	switch {
@@ -88,7 +88,7 @@ func variableRow(o original) string {
 	return "| `" + o.name + "` | " + text + " |"
 }
 
-// The documentation has every key and every variable with what the code says of it, and no others.
+// TestDocumentation checks that the documentation lists exactly the keys and variables of the code, with their descriptions.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/CONFIGURATION.md")

@@ -20,7 +20,7 @@ const crmBlock = "  crm:\n    url: https://crm.example.com/mcp\n    headers:\n  
 
 const crmFlow = `"crm": {"url": "https://crm.example.com/mcp", "headers": {"Authorization": "Bearer ${CRM_TOKEN}"}}`
 
-// deeper indents every line by two more.
+// deeper indents every line by two more spaces.
 func deeper(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
@@ -224,7 +224,7 @@ func TestCreatedFile(t *testing.T) {
 	}
 }
 
-// A file that is a link, as tools for dotfiles make it, stays one.
+// TestLinkedFile checks that a symbolic link to the file stays a link, because tools for dotfiles make such links.
 func TestLinkedFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -250,8 +250,8 @@ func TestLinkedFile(t *testing.T) {
 	}
 }
 
-// Whatever a file looks like, adding a server and removing it again gives the same bytes, what Load reads of the
-// rest never changes, and the added values are read as they were given.
+// TestEditRoundTrip adds a server to files of many forms and removes it again. The bytes are then the original ones, what Load reads of the rest never changes,
+// and the added values are read unchanged.
 func TestEditRoundTrip(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), fileName)

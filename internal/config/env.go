@@ -106,7 +106,7 @@ func (l *loader) variables(v layer) {
 			byName[fold(strings.TrimSuffix(k.path, k.name())+name)] = k
 		}
 	}
-	seen := map[string]string{} // path of a key -> name
+	seen := map[string]string{} // name of the variable that sets a key, by path of the key
 	for _, name := range slices.Sorted(maps.Keys(v.vars)) {
 		short, ok := strings.CutPrefix(name, prefix)
 		if !ok || v.vars[name] == "" {

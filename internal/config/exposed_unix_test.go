@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// What can start something is used only where this user and root alone can change it: its owner, its mode, and those of the directories above count.
-// The error names the place and the remedy. What the user trusts by its content may be anywhere, as a change takes the trust away.
+// TestExposedFiles checks that files and directories that can start programs are refused if any user other than this one and root can change them or a
+// directory above them. The error names the file and the remedy. A file whose content the user has trusted may be anywhere, because a change ends the trust.
 func TestExposedFiles(t *testing.T) {
 	t.Parallel()
 	const yaml = "mcpServers: {a: {command: x, envFile: vars}}\n"
 	for name, c := range map[string]struct {
-		path  string // below the home directory, which is the working directory
+		path  string // path below the home directory, which is also the working directory
 		mode  os.FileMode
-		owner int // 0: this user's
+		owner int // user id of the owner, or minus a group id; 0: unchanged
 		want  string
 	}{
 		"harness.yaml that all can write":              {path: "harness.yaml", mode: 0o666, want: "chmod o-w"},
@@ -72,7 +72,7 @@ func TestExposedFiles(t *testing.T) {
 	}
 }
 
-// An envFile that others can change gives nothing to its server, and stops no other one.
+// TestExposedEnvFile checks that an envFile that other users can change makes its own server unusable, and no other server.
 func TestExposedEnvFile(t *testing.T) {
 	t.Parallel()
 	e := world(t, map[string]string{"work/harness.yaml": "mcpServers: {a: {command: x, envFile: vars}, b: {command: y}}\n", "work/vars": "C=d\n"})

@@ -47,13 +47,13 @@ func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
 	return s.Validate(doc)
 }
 
-// uncommented is the template with all its settings and examples switched on.
+// uncommented returns the template with all settings and examples uncommented.
 func uncommented() []byte {
 	text := regexp.MustCompile(`(?m)^#(\S| {2})`).ReplaceAll(template, []byte("$1"))
 	return regexp.MustCompile(`(?m)^  # (.*:.*)$`).ReplaceAll(text, []byte("  $1"))
 }
 
-// The template sets nothing; with its comments taken off it names every key, each with its default.
+// TestTemplate checks that the template sets nothing. Without its comment marks, it sets every key to its default.
 func TestTemplate(t *testing.T) {
 	t.Parallel()
 	plain, _ := load(t, world(t, map[string]string{"work/harness.yaml": string(template)}))
@@ -117,7 +117,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("the schema accepts %s", text)
 		}
 	}
-	// Every key has words for the editor.
+	// Every key has a description for editors.
 	type described struct {
 		Description          string
 		Properties           map[string]described

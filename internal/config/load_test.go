@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// unexported leaves out what a configuration knows about itself.
+// unexported ignores unexported fields in comparisons.
 var unexported = cmpopts.IgnoreUnexported(Config{}, Policy{}, Server{}, Model{}, Redis{}, Audit{})
 
 func TestDefaults(t *testing.T) {
@@ -314,7 +314,7 @@ func TestLocate(t *testing.T) {
 	if got := problems(t, e); !strings.HasPrefix(got, "environment variable HARNESS_CONFIG: there is no file ") {
 		t.Error(got)
 	}
-	e.ConfigFile = dir // a directory
+	e.ConfigFile = dir // ConfigFile names a directory
 	if got := problems(t, e); !strings.HasPrefix(got, "flag --config: $DIR is a directory; ") {
 		t.Error(got)
 	}
@@ -353,7 +353,7 @@ func TestPrecedence(t *testing.T) {
 	}
 	e.Flags = nil
 	level("info", "env HARNESS_LOG_LEVEL")
-	e.Environ = []string{"LOG_LEVEL=debug", "HARNESS_LOG_LEVEL="} // set to nothing is not set
+	e.Environ = []string{"LOG_LEVEL=debug", "HARNESS_LOG_LEVEL="} // an empty variable counts as not set
 	level("debug", "env LOG_LEVEL")
 	e.Environ = nil
 	level("warn", ".env LOG_LEVEL")
@@ -409,7 +409,7 @@ func TestDotenvErrors(t *testing.T) {
 	}
 }
 
-// TestProfile gives keys the values of a profile, but for those that are set, wherever.
+// TestProfile checks that a profile gives values to keys that no other source sets.
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	e := world(t, map[string]string{"work/harness.yaml": "sandbox: {profile: lightweight, docker: {cpus: 2}}\n"})
@@ -433,7 +433,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestLocateUpwards finds the file of the nearest directory above, unless it belongs to another user and is not trusted.
+// TestLocateUpwards checks that the file of the nearest directory above applies, unless it belongs to another user and is not trusted.
 func TestLocateUpwards(t *testing.T) {
 	t.Parallel()
 	e := world(t, map[string]string{
@@ -463,7 +463,7 @@ func TestLocateUpwards(t *testing.T) {
 	if c.Log.Level != "error" || len(warnings) != 1 || !strings.Contains(warnings[0], top) || !strings.Contains(warnings[0], "harness trust") {
 		t.Errorf("got %s, %+v, %v", c.File, c.Log, warnings)
 	}
-	// In the working directory itself it is refused.
+	// In the working directory itself, an untrusted file is an error.
 	e.Cwd = filepath.Dir(top)
 	if text := problems(t, e); !strings.Contains(text, "harness trust") {
 		t.Error(text)

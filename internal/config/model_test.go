@@ -19,19 +19,20 @@ func TestChoose(t *testing.T) {
 		{"provider: local\n  name: m\n  baseUrl: http://h/v1\n  apiKey: k", "", "", Choice{"compatible", "m", "k", "http://h/v1"}},
 		{"name: m\n  baseUrl: http://h/v1", "", "", Choice{"compatible", "m", "", "http://h/v1"}},
 		{"provider: azure\n  endpoint: http://h\n  deployment: d\n  apiKey: k", "", "", Choice{"azure", "d", "k", "http://h"}},
-		// Where two keys are set, the provider decides.
+		// If two API keys are set, the provider decides.
 		{"provider: google\n  name: m", "", "GOOGLE_API_KEY=g OPENAI_API_KEY=o", Choice{"google", "m", "g", ""}},
 		{"name: m", "OPENAI_API_KEY=o", "GOOGLE_API_KEY=g LLM_PROVIDER=openai", Choice{"openai", "m", "o", ""}},
 		{"name: m", "", "LLM_API_KEY=k HARNESS_MODEL_PROVIDER=anthropic", Choice{"anthropic", "m", "k", ""}},
 		{"name: gemini-m", "", "LLM_API_KEY=k", Choice{"google", "gemini-m", "k", ""}},
 		{"name: gpt-m", "", "LLM_API_KEY=k OPENAI_API_KEY=o", Choice{"openai", "gpt-m", "o", ""}},
-		// The environment, .env, the file; and in each our own name, the provider's, the plain one.
+		// The environment precedes .env, and .env precedes the file. In each, the harness's own name precedes the provider's name, which precedes the common
+		// name.
 		{"name: file\n  apiKey: file", "OPENAI_MODEL=dotenv\nOPENAI_API_KEY=dotenv", "LLM_PROVIDER=openai", Choice{"openai", "dotenv", "dotenv", ""}},
 		{"", "HARNESS_MODEL_NAME=ours", "OPENAI_API_KEY=k OPENAI_MODEL=theirs", Choice{"openai", "theirs", "k", ""}},
 		{"", "", "HARNESS_MODEL_DEPLOYMENT=ours OPENAI_MODEL=theirs LLM_MODEL=plain OPENAI_API_KEY=k", Choice{"openai", "ours", "k", ""}},
 		{"", "", "OPENAI_MODEL=theirs LLM_MODEL=plain OPENAI_API_KEY=k LLM_API_KEY=plain LLM_PROVIDER=openai", Choice{"openai", "theirs", "k", ""}},
 		{"", "OPENAI_MODEL=theirs", "LLM_MODEL=plain OPENAI_API_KEY=k", Choice{"openai", "plain", "k", ""}},
-		// A key that cannot be had does not matter where another one counts.
+		// An unset variable does not matter if another source sets the key.
 		{"provider: openai\n  name: m\n  apiKey: ${NOWHERE}", "", "OPENAI_API_KEY=k", Choice{"openai", "m", "k", ""}},
 	} {
 		e := world(t, map[string]string{"work/harness.yaml": "model:\n  " + c.file + "\n", "work/.env": c.dotenv})
@@ -44,7 +45,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// The value that is shown is the one that counts.
+// TestChosenModelIsShown checks that Effective shows the values that the model uses.
 func TestChosenModelIsShown(t *testing.T) {
 	t.Parallel()
 	e := world(t, map[string]string{"work/harness.yaml": "model:\n  apiKey: ${KEY}\n  name: m\n", "work/.env": "GOOGLE_MODEL=g\nKEY=hunter2"})
@@ -67,7 +68,7 @@ func TestChosenModelIsShown(t *testing.T) {
 	}
 }
 
-// Load accepts what makes no model: only those who need one are told.
+// TestChooseErrors checks that settings without a usable model are errors of Choose and not of Load.
 func TestChooseErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range [...]struct{ file, environ, want string }{

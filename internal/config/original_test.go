@@ -13,14 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// effect is what one variable of the original does.
+// effect is the effect of one variable of the original system.
 type effect struct {
-	value string // of the variable
-	also  string // NAME=value lines that it needs
+	value string // value of the variable
+	also  string // further variables that it needs, as NAME=value lines
 	get   func(*Config) any
-	want  any    // what get returns
-	warns string // the warning that value leads to
-	quiet string // a value that does nothing, without a warning
+	want  any    // result of get
+	warns string // warning about the value
+	quiet string // value without an effect and without a warning
 }
 
 func server(name string) func(*Config) any {
@@ -57,7 +57,7 @@ func modelEffect(value, also string, want Choice) effect {
 	return effect{value: value, also: also, want: want, get: chosen(func(c Choice) any { return c })}
 }
 
-// effects has one entry for each variable of the original.
+// effects returns an effect for each variable of the original system.
 func effects() map[string]effect {
 	return map[string]effect{
 		"PORT":     {value: "4000", get: func(c *Config) any { return c.Server.Listen }, want: "127.0.0.1:4000"},
@@ -202,7 +202,7 @@ func TestOriginalVariables(t *testing.T) {
 	}
 }
 
-// A copied .env of the original works; what has no effect is said.
+// TestOriginalExample loads a copy of the original system's .env. It works, and variables without an effect cause warnings.
 func TestOriginalExample(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/original.env")
@@ -220,7 +220,7 @@ func TestOriginalExample(t *testing.T) {
 	if diff := cmp.Diff(want, warnings); diff != "" {
 		t.Errorf("warnings (-want +got)\n%s", diff)
 	}
-	// Its values are the defaults, but for these.
+	// Except for these, its values are the defaults.
 	plain, _ := load(t, world(t, nil))
 	plain.Server.Listen, plain.Server.Secret = "0.0.0.0:3000", "change-me"
 	plain.Sandbox.Docker.Image, plain.Sandbox.Docker.CPUs = "sandbox-image-name", 0.5
@@ -232,7 +232,7 @@ func TestOriginalExample(t *testing.T) {
 		t.Errorf("%s is loopback, or cannot be served: %v", c.Server.Listen, c.Server.Check())
 	}
 
-	// The table knows every variable of the example, also those that are off in it.
+	// The table has every variable of the example, including commented-out ones.
 	names := regexp.MustCompile(`(?m)^(?:# )?([A-Z][A-Z0-9_]+)=`).FindAllStringSubmatch(string(text), -1)
 	if len(names) != 53 {
 		t.Errorf("the example has %d variables", len(names))
@@ -244,7 +244,7 @@ func TestOriginalExample(t *testing.T) {
 	}
 }
 
-// Names that other programs use are not reported while they are in the environment only.
+// TestSharedNames checks that variables that other programs use cause no warnings if only the environment sets them.
 func TestSharedNames(t *testing.T) {
 	t.Parallel()
 	e := world(t, map[string]string{"work/harness.yaml": "mcpServers: {a: {command: x, env: {U: '${MONGODB_URI}'}}}\n", "work/.env": "MONGODB_URI=m\n"})
@@ -265,7 +265,7 @@ func TestSharedNames(t *testing.T) {
 	if err := c.Redis.Check(); err == nil || !strings.Contains(err.Error(), "REDIS_PORT") || !strings.Contains(err.Error(), "REDIS_DB") {
 		t.Errorf("redis: %v", err)
 	}
-	// What names a server's address wrongly is an error for those who serve.
+	// A wrong address is an error only for commands that serve.
 	err := c.Server.Check()
 	const wantErr = `environment variable PORT: server.listen: "tcp://10.0.0.1:80" is no port; unset it, or set HARNESS_SERVER_LISTEN to host:port
 environment variable HOST: server.listen: "not a host" is no host; unset it, or set HARNESS_SERVER_LISTEN to host:port`

@@ -68,7 +68,7 @@ policy:
 		t.Errorf("a token under the preset strict: %+v", got)
 	}
 
-	// Variables replace keys of the file. In them, a comma in a rule separates nothing.
+	// Variables replace keys of the file. A comma in a rule does not separate items.
 	e.Environ = []string{`HARNESS_POLICY={"rules":[{"tools":"*","args":{"$.name":{"equals":"Smith, John"}},"action":"deny"}]}`, "HARNESS_POLICY_PRESET=guarded"}
 	c, _ = load(t, e)
 	if got := c.Policy.Rules; len(got) != 1 || !cmp.Equal(got[0].Args["$.name"].Equals, []string{"Smith, John"}) || c.Policy.Preset != "guarded" {
@@ -125,7 +125,7 @@ func TestBadPolicy(t *testing.T) {
 	}
 }
 
-// A policy file holds what the section may hold, or a configuration with that section.
+// TestParsePolicy checks that a policy file may contain the section policy alone, or a whole configuration.
 func TestParsePolicy(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(shortPolicy, "\n")

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// The text of a policy is read again as the same policy, whatever its rules say.
+// TestPolicyText checks that the text of any policy is parsed as the same policy.
 func TestPolicyText(t *testing.T) {
 	t.Parallel()
 	all := map[string]Policy{"empty": {}, "hostile": {Rules: []policy.Rule{
@@ -45,7 +45,7 @@ func TestPolicyText(t *testing.T) {
 	}
 }
 
-// A mistake in a policy says where it is.
+// TestPolicyMistakePlace checks the line and column of mistakes in a policy.
 func TestPolicyMistakePlace(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][2]int{

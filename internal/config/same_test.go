@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// One file is one configuration, from wherever it is read: the names that entries and errors give it do not count, what it says does.
+// TestSameFromOtherDirectory checks that Same compares the settings, and not the names of the file in entries and errors, which depend on the working
+// directory.
 func TestSameFromOtherDirectory(t *testing.T) {
 	t.Parallel()
 	const text = "mcpServers:\n  crm: {command: crm, envFile: none}\n  web: {command: web}\n"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Arguments and addresses that look like secrets are masked wherever they stand.
+// TestMaskedArguments checks that secrets in arguments and addresses are masked.
 func TestMaskedArguments(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -30,7 +30,7 @@ func TestMaskedArguments(t *testing.T) {
 	}
 }
 
-// A file that all can read becomes its owner's alone once it may hold a secret.
+// TestModeOfAFileWithSecrets checks that a file that everyone can read becomes private to its owner when a secret may be added.
 func TestModeOfAFileWithSecrets(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

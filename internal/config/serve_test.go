@@ -34,7 +34,7 @@ func TestServerCheck(t *testing.T) {
 	t.Parallel()
 	for _, c := range [...]struct{ file, environ, want string }{
 		{"{}", "", ""},
-		{"{metrics: {listen: '127.0.0.1:3000'}}", "", ""}, // metrics are off
+		{"{metrics: {listen: '127.0.0.1:3000'}}", "", ""}, // the metrics server is disabled
 		{"{metrics: {listen: '127.0.0.1:3000', enabled: true}}", "", "harness.yaml:1:28: server.metrics.listen: 127.0.0.1:3000 is the address of server.listen already; choose another port"},
 		{"{internalListen: '127.0.0.1:9090', metrics: {enabled: true}}", "", "server.metrics.listen: 127.0.0.1:9090 is the address of server.internalListen already; choose another port"},
 		{"{listen: '127.0.0.1:0', internalListen: '127.0.0.1:0'}", "", ""},

@@ -361,7 +361,9 @@ var (
 	variableForm    = lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// expand replaces ${VAR}, ${VAR:-default} and ${env:VAR} by the values of variables, and $$ by $. Everything else stays, including $VAR
+// expand replaces ${VAR}, ${VAR:-default} and ${env:VAR} by the values of variables, ${secret:NAME} by a secret kept on this machine, and $$ by $. Everything else
+// stays, including $VAR and the backslashes of a Windows path. The default applies if the variable is unset or empty. Without a default, an unset variable is an
+// error and an empty one is not.
 // and the backslashes of a Windows path. The default applies if the variable is unset or empty. Without a default, an unset variable is an
 // error and an empty one is not.
 func expand(text string, lookup func(string) (string, bool), secret func(string) (string, error)) (_ string, err error) {

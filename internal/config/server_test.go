@@ -191,7 +191,7 @@ func TestUselessKeysWarn(t *testing.T) {
 	}
 }
 
-// On Windows the case of a variable does not count, in ${} either.
+// TestWindowsVariables checks that on Windows, the case of a variable's name does not matter in ${…} either.
 func TestWindowsVariables(t *testing.T) {
 	t.Parallel()
 	e := world(t, map[string]string{"work/harness.yaml": "mcpServers: {a: {command: '${ComSpec}', args: ['${A:-b}']}}\nlog: {level: warn}\n"})

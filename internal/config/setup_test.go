@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/trust"
 )
 
-// world is a directory with files, whose user trusts them, and the Env of a process that works in it.
+// world writes files into a directory, trusts them, and returns the Env of a process in its folder work.
 func world(t *testing.T, texts map[string]string) Env {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func world(t *testing.T, texts map[string]string) Env {
 	return Env{Cwd: filepath.Join(dir, "work"), HomeDir: filepath.Join(dir, "home"), GOOS: "linux", Trust: trusted}
 }
 
-// load is Load of a harness.yaml that must be right.
+// load loads a configuration that must be valid, and returns its warnings as texts.
 func load(t *testing.T, e Env) (*Config, []string) {
 	t.Helper()
 	c, warnings, err := Load(e)
@@ -47,7 +47,7 @@ func load(t *testing.T, e Env) (*Config, []string) {
 	return c, texts
 }
 
-// problems returns the texts of a Load that must fail, one for each *Error.
+// problems loads a configuration that must be invalid, and returns the texts of all errors.
 func problems(t *testing.T, e Env) string {
 	t.Helper()
 	_, _, err := Load(e)
@@ -73,7 +73,7 @@ func entryOf(t *testing.T, c *Config, key string) Entry {
 	return Entry{}
 }
 
-// MCPServer returns the server of a name.
+// MCPServer returns the server with the given name.
 func (c *Config) MCPServer(name string) (*MCPServer, bool) {
 	i := slices.IndexFunc(c.MCPServers, func(s *MCPServer) bool { return s.Name == name })
 	if i < 0 {

@@ -42,7 +42,7 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-// What is shown of a value is read as the same value.
+// TestValuesRoundTrip checks that formatted durations and sizes are parsed as the same values.
 func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -52,7 +52,7 @@ func TestValuesRoundTrip(t *testing.T) {
 			t.Fatalf("%v is shown as %q, read as %v, %v", d, formatDuration(d), got, err)
 		}
 		s := Size(rapid.Int64Range(0, 1<<50).Draw(t, "s")) >> rapid.IntRange(0, 3).Draw(t, "shift") << 10
-		if s < 1<<40 { // the largest unit that is read is GiB
+		if s < 1<<40 { // the largest unit that parseSize accepts is GiB
 			if got, err := parseSize(s.String()); got != s || err != nil {
 				t.Fatalf("%d is shown as %q, read as %d, %v", s, s, got, err)
 			}

@@ -27,18 +27,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// scripted answers as the programs would, from the generated data; queries made directly reach the real database server.
-// Durations are fixed.
+// scripted is an Executor that answers from the generated data as the programs would. Its direct queries go to the real database server. Durations are fixed.
 type scripted struct {
 	database *mcp.ClientSession
-	steps    map[string]Result // by program
+	steps    map[string]Result // results by program
 	asks     map[string]approval.Request
 	files    fstest.MapFS
-	mail     string // that the program of the request sends
+	mail     string // mail that the program of the request sends
 	replays  []string
 	replayed func()
 	differs  string // run that does not replay identically
-	note     any    // that was written into the CRM
+	note     any    // note that was written into the CRM
 	sent     string
 }
 
@@ -81,7 +80,7 @@ func (s *scripted) CallTool(ctx context.Context, tool string, arguments any) (js
 		s.note = arguments
 		return nil, nil
 	}
-	// A query takes milliseconds, but under the race detector on a busy machine longer than its default timeout.
+	// A query takes milliseconds. Under the race detector on a busy machine, it may take longer than the default timeout.
 	patient := map[string]any{"timeout_ms": 60_000}
 	for name, value := range arguments.(map[string]string) {
 		patient[name] = value
@@ -105,7 +104,7 @@ var database = sync.OnceValues(func() (*mcp.ClientSession, error) {
 	fromServer, toClient := io.Pipe()
 	go func() {
 		err := servers.Serve(context.Background(), "database", "", fromClient, toClient)
-		toClient.CloseWithError(err) // a caller that waits for an answer learns why there is none
+		toClient.CloseWithError(err) // a caller that waits for an answer gets this error
 	}()
 	return mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).
 		Connect(context.Background(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
@@ -120,7 +119,7 @@ func connect(t *testing.T) *mcp.ClientSession {
 	return session
 }
 
-// setup scripts the demo with outputs computed from the data.
+// setup returns a scripted demo whose outputs are computed from the data.
 func setup(t *testing.T) (*scripted, Deps) {
 	t.Helper()
 	s := &scripted{database: connect(t), steps: map[string]Result{}, asks: map[string]approval.Request{}, files: fstest.MapFS{}}
@@ -227,7 +226,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// replayTime puts a constant in place of the only time that the demo measures itself, on the last line that holds one.
+// replayTime replaces the duration of the replays, which is the only time that the demo measures, by a constant. It is on the last line with the label.
 func replayTime(t *testing.T, text string) string {
 	t.Helper()
 	const label = "\n  time    "
@@ -247,7 +246,7 @@ func uncolor(text string) string {
 	return text
 }
 
-// A user who approves no mail sees the same, without a mail.
+// TestRunDenied checks that the demo continues without the mail if the user denies it.
 func TestRunDenied(t *testing.T) {
 	t.Parallel()
 	s, deps := setup(t)
@@ -336,7 +335,7 @@ func TestRunNobodyReads(t *testing.T) {
 	}
 }
 
-// A check must be able to fail: SQL that gives nothing, or zero, confirms nothing.
+// TestCheckRefusesEmpty checks that SQL without a result, or with only zeros, confirms nothing.
 func TestCheckRefusesEmpty(t *testing.T) {
 	t.Parallel()
 	s := &scripted{database: connect(t)}
@@ -353,7 +352,7 @@ func TestCheckRefusesEmpty(t *testing.T) {
 	}
 }
 
-// Without its imports, each program is the body of an async function.
+// TestPrograms checks that each program, without its imports, is the body of an async function.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	steps := Steps()
@@ -403,7 +402,7 @@ func TestWrapAndShorten(t *testing.T) {
 	}
 }
 
-// A line keeps its indentation when it is broken, and a long word is broken too.
+// TestWrapIndented checks that all parts of a broken line keep its indentation, and that a long word is broken, too.
 func TestWrapIndented(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{
@@ -418,7 +417,7 @@ func TestWrapIndented(t *testing.T) {
 	}
 }
 
-// The part of the configuration that is shown is its policy, and the file is one that is read by people.
+// TestConfiguration checks that the demo shows the policy of its configuration, and that the file is readable for people.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	if got := strings.Join(policy(), "\n"); !strings.HasSuffix(Configuration(), got+"\n") || !strings.Contains(got, "mailer__*") {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/model"
 )
 
-// Texts whose counts the authors of the encoding publish, and a few short enough to count by hand.
+// TestCounter checks texts whose counts the authors of the encoding publish, and some that are short enough to be counted by hand.
 func TestCounter(t *testing.T) {
 	t.Parallel()
 	count := model.Vocabulary().Count
@@ -21,8 +21,8 @@ func TestCounter(t *testing.T) {
 		"antidisestablishmentarianism": 6,
 		"2 + 2 = 4":                    7,
 		"お誕生日おめでとう":                    8,
-		"1234567":                      3, // digits go in threes
-		"<|endoftext|>":                7, // plain text, not a control token
+		"1234567":                      3, // up to three digits make a token
+		"<|endoftext|>":                7, // plain text and not a control token
 	} {
 		got, err := count(text)
 		if err != nil || got != want {
@@ -31,7 +31,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// With a counter that counts bytes every number can be checked by hand.
+// TestCompare uses a counter of bytes, so that every number can be checked by hand.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	bytes := func(text string) (int, error) { return len(text), nil }
@@ -111,7 +111,7 @@ func TestCompareFails(t *testing.T) {
 	}
 }
 
-// The definitions of code mode are constant and must stay within what the architecture promises.
+// TestCodeToolsBudget checks that the definitions of code mode stay within the number of tokens that the architecture promises.
 func TestCodeToolsBudget(t *testing.T) {
 	t.Parallel()
 	tools := CodeTools()

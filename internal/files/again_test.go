@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAgain executes changing calls that a crash interrupts before, after and in the middle of their effect, and
-// repeats them as rule 9 says. Whatever happened, the state at the end is that of exactly one execution.
+// TestAgain simulates crashes before, during and after changing calls, and repeats a call if AlreadyDone returns false. The final state must be that of exactly
+// one execution.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	call := func(name, args string) func(*testing.T, *Space) {
@@ -19,11 +19,11 @@ func TestAgain(t *testing.T) {
 	nothing := func(*testing.T, *Space) {}
 	const appendArgs = `{"path":"log","text":"second\n"}`
 	for what, c := range map[string]struct {
-		before     func(*testing.T, *Space) // what there was
+		before     func(*testing.T, *Space) // files before the call
 		name, args string                   // the call
-		crash      func(*testing.T, *Space) // what the crash left of it
+		crash      func(*testing.T, *Space) // effect of the call before the crash
 		done       bool
-		after      string // what a listing and the file log then show
+		after      string // expected listing and content of the file log
 	}{
 		"append not begun":      {call("writeFile", `{"path":"log","text":"first\n"}`), "appendFile", appendArgs, nothing, false, "log first\nsecond\n"},
 		"append done":           {call("writeFile", `{"path":"log","text":"first\n"}`), "appendFile", appendArgs, call("appendFile", appendArgs), true, "log first\nsecond\n"},
@@ -88,7 +88,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// A call that fails fails again: nothing of it counts as done.
+// TestAgainFailing checks that a failing call never counts as done, and fails again when it is repeated.
 func TestAgainFailing(t *testing.T) {
 	t.Parallel()
 	s, _ := space(t)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// shouting restores <x> as XXX, and never what may go on behind a text.
+// shouting restores <x> as XXXX. It leaves a token at the end of a text that may continue in the following text.
 type shouting struct{}
 
 func (shouting) RestoreSome(_ context.Context, text string, last bool) (string, int, error) {
@@ -21,7 +21,7 @@ func (shouting) RestoreSome(_ context.Context, text string, last bool) (string, 
 	return strings.ReplaceAll(text[:used], "<x>", "XXXX"), used, nil
 }
 
-// TestContent: what the owner of a file reads is the file restored as a whole, from any offset on, and data that is no text as it is.
+// TestContent checks that an owner reads a text file with restored tokens from any offset, and a binary file unchanged.
 func TestContent(t *testing.T) {
 	t.Parallel()
 	base, err := OpenBase(t.TempDir(), Options{Section: "workspace"})
@@ -35,7 +35,7 @@ func TestContent(t *testing.T) {
 	}
 	defer d.Close()
 	ctx := t.Context()
-	// Tokens lie across the borders of chunks.
+	// Some tokens cross the borders of chunks.
 	long := strings.Repeat("abcdefg<x>é", 3*chunkBytes/12)
 	for name, c := range map[string]struct {
 		file, want string
@@ -76,7 +76,7 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// A file that is cut while it is read is an error, and no short file.
+// TestContentChanges checks that truncating a file during a read is an error.
 func TestContentChanges(t *testing.T) {
 	t.Parallel()
 	base, err := OpenBase(t.TempDir(), Options{Section: "workspace"})

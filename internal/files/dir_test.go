@@ -60,13 +60,13 @@ func TestDir(t *testing.T) {
 	if err := d.Rename(t.Context(), "copy.txt", "a/log"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Rename(t.Context(), "log", "a/log"); err != nil { // replaces
+	if err := d.Rename(t.Context(), "log", "a/log"); err != nil { // replaces the file
 		t.Fatal(err)
 	}
 	if err := d.Mkdir(t.Context(), "empty", false); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Rename(t.Context(), "a", "empty"); err != nil { // a directory replaces an empty one
+	if err := d.Rename(t.Context(), "a", "empty"); err != nil { // replaces the empty directory
 		t.Fatal(err)
 	}
 	if got := names(t, d); got != "empty empty/b empty/b/c.txt empty/log z.txt" {
@@ -135,7 +135,7 @@ func TestDirErrors(t *testing.T) {
 	wantUsage(t, d, Usage{Bytes: 2, Files: 3})
 }
 
-// Links, wherever they stand and wherever they point, are invisible and lead nowhere.
+// TestLinks checks that symbolic links of any place and target are invisible and lead nowhere.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	if os.Symlink("x", filepath.Join(t.TempDir(), "l")) != nil {
@@ -178,7 +178,7 @@ func TestLinks(t *testing.T) {
 		t.Errorf("listing is %q", got)
 	}
 
-	// Removing everything removes links, not what they point to.
+	// Remove removes a link itself and not its target.
 	write(t, d, "real/x", "x")
 	if err := os.Symlink(filepath.Dir(secret), filepath.Join(host, "real", "link")); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// An owner's directory that is a link, planted in the base before it is opened, is refused.
+// TestLinkedOwner checks that a symbolic link in place of an owner's directory is refused.
 func TestLinkedOwner(t *testing.T) {
 	t.Parallel()
 	b, _, host := setup(t, Options{})
@@ -221,7 +221,7 @@ func TestLinkedOwner(t *testing.T) {
 	}
 }
 
-// Directories of one user come and go at the same time: removing one never fails a write in another.
+// TestRemoveBesideWrites removes directories of a user while other directories of this user are written. No write fails.
 func TestRemoveBesideWrites(t *testing.T) {
 	t.Parallel()
 	b, _, _ := setup(t, Options{})
@@ -245,7 +245,7 @@ func TestRemoveBesideWrites(t *testing.T) {
 	wg.Wait()
 }
 
-// All directories of a user share a quota, those from before too; what is removed makes room, and other users have their own.
+// TestUserQuota checks that all directories of a user, including older ones, share a quota, that removing files frees it, and that other users have their own.
 func TestUserQuota(t *testing.T) {
 	t.Parallel()
 	limits := Options{Section: "workspace", Limits: Limits{MaxBytes: 80, MaxUserBytes: 100}}
@@ -277,7 +277,7 @@ func TestUserQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, second, "c", strings.Repeat("x", 40))
-	wantCode(t, second.WriteFile("d", []byte("x")), NoSpace) // its own quota
+	wantCode(t, second.WriteFile("d", []byte("x")), NoSpace) // the quota of the directory itself
 	if err := second.Delete("c"); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("error is %q, want %q", err, want)
 	}
 	wantCode(t, d.AppendFile(t.Context(), "a", make([]byte, 41)), NoSpace)
-	write(t, d, "a", strings.Repeat("y", 60)) // replacing needs no more room
+	write(t, d, "a", strings.Repeat("y", 60)) // a replacement of the same size needs no more room
 	write(t, d, "b", strings.Repeat("x", 40))
 	wantCode(t, d.AppendFile(t.Context(), "b", []byte("x")), NoSpace)
 	if err := d.truncate("a", 1); err != nil {
@@ -318,7 +318,7 @@ func TestQuotas(t *testing.T) {
 	wantCode(t, Copy(t.Context(), d, "copy", d, "a"), NoSpace)
 	wantUsage(t, d, Usage{Bytes: 41, Files: 4})
 
-	// A second Dir of the owner shares the account, another owner does not.
+	// A second Dir of the same owner shares the usage. The Dir of another owner does not.
 	again, err := b.Open("alice")
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestQuotas(t *testing.T) {
 	defer bob.Close()
 	write(t, bob, "x", "x")
 
-	// What another process did is seen when a quota is reached, at most once a second.
+	// Changes by another process are noticed when a quota is reached, at most once a second.
 	now := time.Now()
 	b.now = func() time.Time { return now }
 	if err := os.RemoveAll(filepath.Join(host, "p")); err != nil {
@@ -345,14 +345,14 @@ func TestQuotas(t *testing.T) {
 	wantUsage(t, d, Usage{Bytes: 41, Files: 3})
 }
 
-// A directory above its quota (it was lowered, or files came from elsewhere) can still be emptied.
+// TestOverQuota checks that files can be removed from a directory above its quota. The quota may have been lowered, or another process may have written files.
 func TestOverQuota(t *testing.T) {
 	t.Parallel()
 	_, d, host := setup(t, Options{Limits: Limits{MaxBytes: 10, MaxFiles: 1}})
 	hostFile(t, strings.Repeat("x", 50), host, "big")
 	hostFile(t, strings.Repeat("x", 50), host, "big2")
 	wantCode(t, d.WriteFile("x", nil), NoSpace)
-	write(t, d, "big", strings.Repeat("x", 40)) // smaller than before
+	write(t, d, "big", strings.Repeat("x", 40)) // the new content is smaller than the old one
 	if err := d.Rename(t.Context(), "big", "big2"); err != nil {
 		t.Fatal(err)
 	}
@@ -426,11 +426,11 @@ func TestConcurrentAppends(t *testing.T) {
 	wantUsage(t, d, Usage{Bytes: 8 * 25 * int64(len("line of 0\n")), Files: 1})
 }
 
-// A paused directory is not open at the host, and opens again at its next use. One that others use stays open.
+// TestPause checks that a paused directory is closed and opens again at its next use. A directory with another open Dir stays open.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	b, d, _ := setup(t, Options{})
-	d.Pause() // it has not been used
+	d.Pause() // the Dir has not been used yet
 	write(t, d, "x", "1")
 	other, err := b.Open("alice")
 	if err != nil {
@@ -483,18 +483,18 @@ func TestRemove(t *testing.T) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("left in the base: %v, %v", left, err)
 	}
-	// The same session can begin anew.
+	// The same session can be created again.
 	s1b, err := b.Open("Alice Smith", "s1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s1b.Close()
 	write(t, s1b, "new", "n")
-	s1.Close() // the stale Dir must not close the new one
+	s1.Close() // closing the stale Dir must not close the new one
 	wantFile(t, s1b, "new", "n")
 }
 
-// Removing a large tree holds up no other owner.
+// TestRemoveHoldsNoLock checks that removing a large tree does not delay other owners.
 func TestRemoveHoldsNoLock(t *testing.T) {
 	t.Parallel()
 	b, _, host := setup(t, Options{})
@@ -565,11 +565,11 @@ func TestSweep(t *testing.T) {
 			t.Errorf("left are %v, want %v", left, want)
 		}
 	}
-	sweep(time.Now().Add(-time.Hour), drop, running, "a-session", "run_mine", open) // they changed since
+	sweep(time.Now().Add(-time.Hour), drop, running, "a-session", "run_mine", open) // these directories have changed since
 	sweep(time.Now().Add(time.Hour), running, "a-session", "run_mine", open)
 }
 
-// TestOwners: sessions of a user, and sessions of the same name of two users, are apart and have quotas of their own.
+// TestOwners checks that different sessions of a user, and sessions of the same name of different users, have separate files and quotas.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	host := t.TempDir()

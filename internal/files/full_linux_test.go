@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a full disk a write fails with ENOSPC, and what was stored before is whole.
+// TestFullDisk checks that a write to a full disk fails with ENOSPC, and that stored files stay whole.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.Close() }) // before the unmount
+	t.Cleanup(func() { _ = b.Close() }) // runs before the unmount
 	d, err := b.Open("alice")
 	if err != nil {
 		t.Fatal(err)
@@ -49,5 +49,5 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("temporary files are left: %v, %v", left, err)
 	}
 	write(t, d, "small", "there is room again")
-	wantUsage(t, d, Usage{Bytes: 30_000 + 6 + 19, Files: 5}) // new and new/dir exist
+	wantUsage(t, d, Usage{Bytes: 30_000 + 6 + 19, Files: 5}) // the directories new and new/dir exist
 }

@@ -133,8 +133,8 @@ func (s *state) read(was *hands, all []given, size int64) {
 	s.handsRead = now
 }
 
-// taken records that a program has written the file at a path. It does so only if the list still counts the file as the owner's, because timestamps
-// are too coarse to show the change. The caller holds mu for writing.
+// taken records that a program has written the file at a path, because timestamps are too coarse to show every change. If the list no longer counts the file as
+// the owner's, taken records nothing. The caller holds mu for writing.
 func (s *state) taken(ctx context.Context, p string) error {
 	if _, ok := s.hands().files[p]; !ok {
 		return nil

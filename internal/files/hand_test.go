@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// give puts a file there as its owner does.
+// give writes a file as its owner.
 func give(t *testing.T, d *Dir, p, text string) {
 	t.Helper()
 	if _, _, err := d.WriteFrom(t.Context(), p, strings.NewReader(text)); err != nil {
@@ -20,7 +20,8 @@ func wantGiven(t *testing.T, d *Dir, p string, want int64) {
 	}
 }
 
-// What an owner put there stays the owner's when programs move and copy it. What programs write never becomes the owner's.
+// TestHand checks that the owner's part of a file stays the owner's when programs move and copy the file, and that nothing that programs write becomes the
+// owner's.
 func TestHand(t *testing.T) {
 	t.Parallel()
 	b, d, _ := setup(t, Options{Limits: Limits{MaxFiles: 20}})
@@ -34,7 +35,7 @@ func TestHand(t *testing.T) {
 	wantGiven(t, d, "a", 0)
 	give(t, d, "a", "12345")
 	wantGiven(t, d, "a", 5)
-	wantUsage(t, d, Usage{Bytes: 5, Files: 1}) // the list does not count
+	wantUsage(t, d, Usage{Bytes: 5, Files: 1}) // the list of given files does not count
 	write(t, d, "b", "12345")
 	wantGiven(t, d, "b", 0)
 
@@ -56,7 +57,7 @@ func TestHand(t *testing.T) {
 	check(Move(ctx, other, "moved", d, "copy"))
 	wantGiven(t, other, "moved", 3)
 
-	// A program's file in the place of the owner's, with the same size at the same tick of the clock.
+	// A program replaces the owner's file by one of the same size, within the resolution of timestamps.
 	for range 20 {
 		give(t, d, "c", "12345")
 		write(t, d, "c", "54321")
@@ -71,7 +72,7 @@ func TestHand(t *testing.T) {
 		wantGiven(t, d, "c", 0)
 	}
 
-	// Another process has the same list.
+	// Another process reads the same list.
 	again, err := OpenBase(b.root.Name(), Options{Section: "workspace"})
 	check(err)
 	defer again.Close()
@@ -82,7 +83,7 @@ func TestHand(t *testing.T) {
 	give(t, same, "late", "x")
 	wantGiven(t, d, "late", 1)
 
-	// No program reaches the list.
+	// Programs cannot read or write the list.
 	_, err = d.ReadFile(handFile, 0, -1)
 	wantCode(t, err, Invalid)
 	wantCode(t, d.write(ctx, handFile, []byte(`{"path":"b","bytes":5}`)), Invalid)
@@ -91,7 +92,7 @@ func TestHand(t *testing.T) {
 	}
 }
 
-// A list that has become long begins anew with the files that are still there.
+// TestHandList checks that a long list is rewritten with only those files that still exist.
 func TestHandList(t *testing.T) {
 	t.Parallel()
 	_, d, _ := setup(t, Options{})

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// Renames, however often repeated, build nothing that a path could not have built at once.
+// TestRenameKeepsTheLimitsOfPaths checks that renames cannot make a path that exceeds the limits of paths.
 func TestRenameKeepsTheLimitsOfPaths(t *testing.T) {
 	t.Parallel()
 	chain := func(name string, n int) string { return strings.TrimSuffix(strings.Repeat(name+"/", n), "/") }
 	long := strings.Repeat("n", 250)
 	for what, c := range map[string]struct {
-		inside   string // what there is in the directory "moved"
-		to       string // the directory it is moved into
+		inside   string // content of the directory "moved"
+		to       string // directory into which "moved" is moved
 		problem  string
-		straight bool // a file stands at the end of inside
+		straight bool // inside ends with a file
 	}{
 		"as deep as may be":      {chain("d", 16), chain("e", 15), "", false},
 		"deeper":                 {chain("d", 16), chain("e", 16), "deeper than 32 directories", false},
@@ -80,7 +80,7 @@ func TestMove(t *testing.T) {
 	wantUsage(t, dst, Usage{Bytes: 4, Files: 2})
 }
 
-// What another run adds to a file while it is moved is not lost.
+// TestMoveOfChangingFile checks that a move fails if another run changes the file meanwhile, so that no data is lost. A removal meanwhile does not matter.
 func TestMoveOfChangingFile(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*Dir) error{
@@ -92,7 +92,7 @@ func TestMoveOfChangingFile(t *testing.T) {
 			_, src, _ := setup(t, Options{})
 			_, dst, _ := setup(t, Options{Limits: Limits{MaxFiles: 10}})
 			write(t, src, "a", "text")
-			// The context is asked while the quota of the new place is counted, which is between opening the file and its end.
+			// Move checks this context while it counts the quota of the target, after it has opened the source.
 			ctx := during{t.Context(), func() {
 				if err := change(src); err != nil {
 					t.Error(err)
@@ -123,7 +123,7 @@ func TestMoveOfChangingFile(t *testing.T) {
 	})
 }
 
-// A rename that is to survive a power failure syncs the directories on both sides, wherever they are.
+// TestDurableRename checks that a durable rename syncs both directories.
 func TestDurableRename(t *testing.T) {
 	t.Parallel()
 	_, d, host := setup(t, Options{Durable: true})

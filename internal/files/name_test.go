@@ -67,7 +67,7 @@ func TestClean(t *testing.T) {
 		"/a":                     "a",
 		"...a":                   "...a",
 		"Report….pdf":            "Report….pdf",
-		"cafe\u0301.txt":         "caf\u00e9.txt", // NFD and NFC are one file
+		"cafe\u0301.txt":         "caf\u00e9.txt", // NFD and NFC name the same file
 		"console.txt":            "console.txt",
 		"COM10":                  "COM10",
 		"lptx":                   "lptx",
@@ -100,8 +100,8 @@ func TestDirName(t *testing.T) {
 	}
 }
 
-// Different ids never share a directory, not even on a file system that ignores case and Unicode form, and every
-// directory name is a single plain component.
+// TestDirNameInjective checks that different ids never share a directory, not even on a file system that ignores case and Unicode form, and that every
+// directory name is a single path component.
 func TestDirNameInjective(t *testing.T) {
 	t.Parallel()
 	id := rapid.OneOf(

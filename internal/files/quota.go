@@ -27,7 +27,7 @@ func counted(info fs.FileInfo) int64 {
 }
 
 const (
-	// tempAge is the minimum age of a temporary file of a dead process; writes of live processes take milliseconds.
+	// tempAge is the age at which a temporary file counts as the leftover of a dead process. Writes of live processes take milliseconds.
 	tempAge = time.Minute
 	// recountEvery limits how often the host walks a directory for a program that keeps failing at a quota.
 	recountEvery = time.Second

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestReceive: a file that comes in parts is there once it is complete, counts in the quota meanwhile, and is seen by nobody.
+// TestReceive checks that a file received in parts appears when it is complete. Until then, it counts in the quota and is invisible.
 func TestReceive(t *testing.T) {
 	t.Parallel()
 	base, err := OpenBase(t.TempDir(), Options{Limits: Limits{MaxBytes: 1 << 20, MaxFiles: 10}, Section: "workspace"})

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// setup opens a base in a temporary directory and the Dir of "alice" in it; the second result is alice's directory.
+// setup opens a base in a temporary directory, and returns the base, the Dir of "alice" and the path of alice's directory.
 func setup(t *testing.T, opts Options) (*Base, *Dir, string) {
 	t.Helper()
 	if opts.Section == "" {
@@ -48,7 +48,7 @@ func wantFile(t *testing.T, d *Dir, p, want string) {
 	}
 }
 
-// wantCode fails unless err is an *Error with this code that shows nothing of the host.
+// wantCode fails unless err is an *Error with the given code and without a path of the host.
 func wantCode(t *testing.T, err error, code string) {
 	t.Helper()
 	var e *Error
@@ -75,7 +75,7 @@ func names(t *testing.T, d *Dir) string {
 	return strings.Join(s, " ")
 }
 
-// wantUsage compares the running account and a fresh count with what is expected.
+// wantUsage compares the maintained usage and a fresh count with the expected usage.
 func wantUsage(t *testing.T, d *Dir, want Usage) {
 	t.Helper()
 	got, err := d.Usage(t.Context())
@@ -93,7 +93,7 @@ func wantUsage(t *testing.T, d *Dir, want Usage) {
 	}
 }
 
-// Usage is what the account of the directory says, after a count if it is not known.
+// Usage returns the usage of the directory, and counts it first if it is not known.
 func (d *Dir) Usage(ctx context.Context) (Usage, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
@@ -127,7 +127,7 @@ func hostFile(t *testing.T, text string, at ...string) string {
 	return file
 }
 
-// missing skips a test whose precondition the machine lacks; in CI, where it must be there, it fails.
+// missing skips a test whose precondition this machine lacks. In CI, the test fails.
 func missing(t *testing.T, how string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -16,7 +16,7 @@ import (
 	"testing/fstest"
 )
 
-// tree is a Virtual over an in-memory file system.
+// tree is a Virtual for an in-memory file system.
 type tree struct{ fstest.MapFS }
 
 func (v tree) ReadDir(_ context.Context, p string) ([]Entry, error) {
@@ -53,7 +53,7 @@ func space(t *testing.T) (*Space, string) {
 	}}), dir
 }
 
-// do makes a call and returns its answer or the message of its error.
+// do makes a call, and returns its answer or the message of its error.
 func do(t *testing.T, s *Space, name, args string) string {
 	t.Helper()
 	value, bad := s.Call(t.Context(), name, json.RawMessage(args))
@@ -74,7 +74,7 @@ func do(t *testing.T, s *Space, name, args string) string {
 func TestCall(t *testing.T) {
 	t.Parallel()
 	s, _ := space(t)
-	// In order; each sees what the ones before it left.
+	// The calls are made in this order. Each sees the effects of the calls before it.
 	for _, c := range [][3]string{
 		{"readdir", `{"path":"/"}`, `[{"name":"skills","path":"/skills","type":"directory","size":0},{"name":"workspace","path":"/workspace","type":"directory","size":0}]`},
 		{"readdir", `{"path":"/workspace"}`, `[]`},
@@ -147,7 +147,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// attacks are paths that must lead nowhere, for every call.
+// attacks are paths that must lead nowhere in any call.
 var attacks = []string{
 	"/etc/passwd", "//etc/passwd", "/proc/self/environ", "/dev/null", "/tmp/x", "/home/sandboxuser/.ssh/id_rsa", "/home/x",
 	"/skills_evil/x", "/skillsx", "/workspace2/x", "/Skills/x", "/SKILLS/../etc/passwd", "/workspace/../../etc/passwd",
@@ -163,7 +163,7 @@ func TestAttacks(t *testing.T) {
 	t.Parallel()
 	s, host := space(t)
 	secret := hostFile(t, "secret", filepath.Dir(filepath.Dir(host)), "secret.txt")
-	other := hostFile(t, "bob's", filepath.Dir(host), "bob", "x") // in the base, beside alice
+	other := hostFile(t, "bob's", filepath.Dir(host), "bob", "x") // in the base, beside alice's directory
 	paths := append(slices.Clone(attacks), secret, other, "/skills/../bob/x", "/skills/../../secret.txt", filepath.Dir(host))
 	do(t, s, "writeFile", `{"path":"/workspace/mine","text":"1"}`)
 	for _, p := range paths {
@@ -218,7 +218,7 @@ func TestLargeReads(t *testing.T) {
 	}
 }
 
-// Ranges of any size, one after another, give the whole text.
+// TestTextRanges checks that consecutive ranges of any size give the whole text.
 func TestTextRanges(t *testing.T) {
 	t.Parallel()
 	s, _ := space(t)
@@ -241,8 +241,8 @@ func TestTextRanges(t *testing.T) {
 	}
 }
 
-// The first megabytes of a file are not read to say that it has too many.
-func TestLongRange(t *testing.T) { // not parallel: it looks at what the process allocates
+// TestLongRange checks that a read of a file above the limit fails without reading megabytes of it.
+func TestLongRange(t *testing.T) { // not parallel, because it measures the allocations of the process
 	s, host := space(t)
 	file := hostFile(t, "", host, "sparse")
 	const huge = 256 << 20
@@ -261,7 +261,7 @@ func TestLongRange(t *testing.T) { // not parallel: it looks at what the process
 	}
 }
 
-// What is too long for a path is refused, and not sent back.
+// TestLongArguments checks that texts that are too long for a path are refused and not repeated in the error.
 func TestLongArguments(t *testing.T) {
 	t.Parallel()
 	s, _ := space(t)
@@ -327,7 +327,7 @@ func TestMutates(t *testing.T) {
 	}
 }
 
-// Whatever a program writes, it stays inside one of the three trees, and the canonical path leads to the same place.
+// FuzzRoute checks that every path of a program stays inside one of the three trees, and that the canonical path leads to the same place.
 func FuzzRoute(f *testing.F) {
 	for _, p := range append(attacks, "/skills/a.js", "./servers/crm", "../servers", "a/../b", "~/skills/x", "/home/sandboxuser", ".", "cafe\u0301") {
 		f.Add(p)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Names that Windows cannot store, and files that are neither, take space but cannot be seen or named.
+// TestForeignFilesAreInvisible checks that files with names that Windows cannot store, and special files, count in the quota but cannot be listed or named.
 func TestForeignFilesAreInvisible(t *testing.T) {
 	t.Parallel()
 	_, d, host := setup(t, Options{})
@@ -51,8 +51,8 @@ func TestModeIsKept(t *testing.T) {
 	}
 }
 
-// TestKilledWriter kills a process that replaces a file over and over. The file is always whole, and what the
-// process left behind is neither visible nor counted, and gone once it is old.
+// TestKilledWriter kills a process that replaces a file again and again. The file is always whole. The leftovers of the process are invisible, do not count,
+// and are removed once they are old.
 func TestKilledWriter(t *testing.T) {
 	const size = 2 << 20
 	if dir := os.Getenv("FILES_TEST_WRITE"); dir != "" {
@@ -82,19 +82,19 @@ func TestKilledWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewScanner(out)
-		for range 3 + round { // it writes on; wherever the kill hits is right
+		for range 3 + round { // the process keeps writing, so the kill may come at any moment
 			lines.Scan()
 		}
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // reports the kill
+		_ = cmd.Wait() // the error reports the kill
 		got, err := d.ReadFile("file", 0, -1)
 		if err != nil || len(got) != size || string(got) != strings.Repeat(string(got[:1]), size) {
 			t.Fatalf("after the kill the file has %d bytes, %v", len(got), err)
 		}
 	}
-	hostFile(t, "half", host, tempPrefix+"LEFTOVER") // certainly one
+	hostFile(t, "half", host, tempPrefix+"LEFTOVER") // at least one leftover, even if the kills left none
 	if got := names(t, d); got != "file" {
 		t.Errorf("listing is %q", got)
 	}
@@ -114,7 +114,7 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// A file with another name, which may be anybody's, is neither listed nor read nor changed.
+// TestHardLinks checks that a file with several names is neither listed nor read nor changed, because one of its names may be outside the directory.
 func TestHardLinks(t *testing.T) {
 	t.Parallel()
 	_, d, host := setup(t, Options{})

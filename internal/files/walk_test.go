@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// countdown is a context that ends after it was asked a number of times.
+// countdown is a context that ends after a number of calls of Err.
 type countdown struct {
 	context.Context
 	left atomic.Int64
@@ -27,7 +27,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// during is a context that calls a function the first time it is asked.
+// during is a context that calls a function at the first call of Err.
 type during struct {
 	context.Context
 	fn func()
@@ -41,7 +41,7 @@ func (d *during) Err() error {
 	return d.Context.Err()
 }
 
-// A run that ends does not wait for the rest of a large directory.
+// TestEndedEarly checks that operations on a large directory stop when their context ends.
 func TestEndedEarly(t *testing.T) {
 	t.Parallel()
 	const dirs, each = 10, 20
@@ -110,7 +110,7 @@ func TestEndedEarly(t *testing.T) {
 	})
 }
 
-// The account of a directory is kept while more than one batch of it is removed, with everything that is not counted.
+// TestRemoveAllKeepsTheAccount checks that the usage stays right while a directory of more than one batch is removed, including files that do not count.
 func TestRemoveAllKeepsTheAccount(t *testing.T) {
 	t.Parallel()
 	_, d, host := setup(t, Options{})
@@ -129,7 +129,7 @@ func TestRemoveAllKeepsTheAccount(t *testing.T) {
 	}
 }
 
-// Directories in each other, far deeper than a path reaches, cannot be counted, and can be removed.
+// TestDeepDirectories checks that nested directories far beyond the length of any path cannot be counted, and can be removed.
 func TestDeepDirectories(t *testing.T) {
 	t.Parallel()
 	_, d, host := setup(t, Options{Limits: Limits{MaxFiles: 1000}})
@@ -151,7 +151,7 @@ func TestDeepDirectories(t *testing.T) {
 	wantUsage(t, d, Usage{Bytes: 1, Files: 1})
 }
 
-// A listing has a limit in bytes, too.
+// TestLongListing checks the limit of a listing in bytes.
 func TestLongListing(t *testing.T) {
 	t.Parallel()
 	_, d, host := setup(t, Options{})
@@ -174,7 +174,7 @@ func TestLongListing(t *testing.T) {
 	}
 }
 
-// A directory that becomes a link while it is walked is not followed.
+// TestLinkPutInTheWay checks that a directory that is replaced by a symbolic link during a walk is not followed.
 func TestLinkPutInTheWay(t *testing.T) {
 	t.Parallel()
 	if os.Symlink("x", filepath.Join(t.TempDir(), "l")) != nil {

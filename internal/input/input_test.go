@@ -20,7 +20,7 @@ func reader(t *testing.T, text string, format Format) *Reader {
 	return r
 }
 
-// readAll reads every page, as a live run does, and again as a replay does that has the pages alone.
+// readAll reads every page twice: as a live run, and as a replay that has only the recorded pages. Both must give the same rows.
 func readAll(t *testing.T, text string, format Format, hide func(json.RawMessage) (json.RawMessage, error)) []json.RawMessage {
 	t.Helper()
 	live, again := reader(t, text, format), reader(t, text, format)
@@ -94,7 +94,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestPages reads what has many pages: no row is lost or repeated at their borders, and replays see what was hidden.
+// TestPages reads inputs of many pages. No row is lost or repeated between pages, and a replay gets the same hidden values.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	var csv, ndjson strings.Builder

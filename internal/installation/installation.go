@@ -1,5 +1,6 @@
-// Package installation knows the parts of an installation of the harness and their places: configuration, store, files, keys. It backs them up with package
-// backup. For a restore, which works on the files of the store directly, it reads and reserves the store.
+// Package installation lists the parts of an installation of the harness and their places: configuration, store, files, keys. It writes these parts into an
+// archive of package backup. For a restore, which replaces the file of the store, it keeps other processes from opening the store. It also copies a store to
+// another database.
 package installation
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// setup makes a store with the files of alice.
+// setup returns a store with files of alice.
 func setup(t *testing.T, texts map[string]string) *Store {
 	t.Helper()
 	s, err := Open(t.TempDir(), files.Limits{})
@@ -156,7 +156,7 @@ func TestUnreadableSkill(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if err := os.MkdirAll(filepath.Join(host, "alice", "folder", manifest), 0o700); err != nil { // a directory where a file belongs
+	if err := os.MkdirAll(filepath.Join(host, "alice", "folder", manifest), 0o700); err != nil { // a directory in place of SKILL.md
 		t.Fatal(err)
 	}
 	if list, err := s.List("alice"); err != nil || len(list) != 0 {
@@ -192,8 +192,8 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestHostileSource compares one long text with sixteen texts of a sixteenth of its length, which other processes disturb alike. Time
-// that grew with the square of the length would be 16 times as long.
+// TestHostileSource compares the time for one long text with that for sixteen texts of a sixteenth of its length, because other processes disturb both in the
+// same way. With quadratic time, the long text would take 16 times as long.
 func TestHostileSource(t *testing.T) {
 	const short, factor, limit, tries = 8 << 10, 16, 6, 5
 	for _, part := range [][2]string{{"", "module.exports={"}, {"", "module.exports={a,"}, {"/* Purpose: a\n", "x\n"}} {
@@ -219,7 +219,7 @@ func TestHostileSource(t *testing.T) {
 	}
 }
 
-// Skills are written by models: nothing in them may hang or crash the host.
+// FuzzSkill checks that no skill can hang or crash the host, because models write skills.
 func FuzzSkill(f *testing.F) {
 	f.Add(salesSummary)
 	f.Add("---\nname: a\ndescription: b\ntags: [x, {y: z}]\nmetadata: {a: {b: c}}\n---\n")

@@ -43,7 +43,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Events below the log's level are left out.
+// TestAuditLevel checks that events below the level of the log are left out.
 func TestAuditLevel(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -56,7 +56,7 @@ func TestAuditLevel(t *testing.T) {
 	}
 }
 
-// What could hold an argument or a text is not written, even if somebody puts it there.
+// TestAuditKeepsContentsOut checks that details that may contain arguments or texts are not written.
 func TestAuditKeepsContentsOut(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -86,7 +86,7 @@ func TestNilAuditor(t *testing.T) {
 	a.Audit(t.Context(), Event{Type: ToolCall})
 }
 
-// Events go into the file as they go into the log, and mail addresses into neither.
+// TestAuditFile checks that the file has the same events as the log, and that neither has mail addresses.
 func TestAuditFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -120,7 +120,7 @@ func TestAuditFile(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is reported once, and stops what must be recorded until it can be written again.
+// TestAuditFileFails checks that a file that cannot be written is reported once. Ready returns an error until the file can be written again.
 func TestAuditFileFails(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

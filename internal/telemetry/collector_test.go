@@ -13,14 +13,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// fakeCollector takes spans as an OpenTelemetry collector does.
+// fakeCollector stands for an OpenTelemetry collector and keeps the spans that it receives.
 type fakeCollector struct {
 	mu       sync.Mutex
 	requests []*http.Request
-	raw      []byte // all bodies
+	raw      []byte // bodies of all requests
 	resource map[string]any
-	spans    map[string]*otlp.Span                         // by name
-	answer   func(w http.ResponseWriter, attempt int) bool // false: it did not take them
+	spans    map[string]*otlp.Span                         // received spans by name
+	answer   func(w http.ResponseWriter, attempt int) bool // returns false if the collector did not accept the request
 }
 
 func (c *fakeCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func (c *fakeCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// RoundTrip is for tests with a clock of their own.
+// RoundTrip implements http.RoundTripper, for tests with a fake clock.
 func (c *fakeCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, r)

@@ -90,7 +90,7 @@ func (valuer) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("mail", "alice@example.com"), slog.Any("err", errors.New("no alice@example.com")))
 }
 
-// No way into the log leads past the redaction.
+// TestLogRedacts checks that every text in the log is redacted, however it gets there.
 func TestLogRedacts(t *testing.T) {
 	t.Parallel()
 	const mail = "alice@example.com"
@@ -191,10 +191,10 @@ func TestPrettyWith(t *testing.T) {
 	}
 }
 
-// Lines of several goroutines do not mix.
+// TestLogConcurrently checks that lines of concurrent goroutines do not mix.
 func TestLogConcurrently(t *testing.T) {
 	t.Parallel()
-	var b bytes.Buffer // has no lock: the handler has to
+	var b bytes.Buffer // the buffer has no lock, so the handler must have one
 	log := NewLogger(LogOptions{Writer: &b, Redact: hide})
 	var wg sync.WaitGroup
 	for range 8 {

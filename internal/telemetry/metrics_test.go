@@ -26,8 +26,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// scrape asks the handler as Prometheus does and returns every sample by name and labels; of a histogram its count, its
-// sum and the buckets that are not empty.
+// scrape sends a request as Prometheus does, and returns every sample by name and labels. A histogram has samples for its count, its sum and its buckets that
+// are not empty.
 func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	server := httptest.NewServer(m.Handler())
@@ -80,7 +80,7 @@ func labelText(m *dto.Metric) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// changed are the samples of ours that are not 0.
+// changed returns the harness's own samples that are not 0.
 func changed(samples map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for name, v := range samples {
@@ -164,7 +164,7 @@ func TestMetrics(t *testing.T) {
 				m.TaskEnded(&task.Task{Status: task.Succeeded, Usage: task.Usage{
 					Tokens: model.Usage{Input: 900, Output: 100}, Direct: &task.Direct{Input: 50_000, Output: 500},
 				}})
-				m.TaskEnded(&task.Task{Status: task.Failed, Usage: task.Usage{ // one that cost more than it saved
+				m.TaskEnded(&task.Task{Status: task.Failed, Usage: task.Usage{ // a task that cost more tokens than it saved
 					Tokens: model.Usage{Input: 2000, Output: 500}, Direct: &task.Direct{Input: 1000},
 				}})
 				m.TaskEnded(&task.Task{Status: task.Cancelled, Usage: task.Usage{Tokens: model.Usage{Input: 7}}})
@@ -241,7 +241,7 @@ func TestMetricsAtTheStart(t *testing.T) {
 	}
 }
 
-// Nobody can fill the memory, or Prometheus, by making up names.
+// TestMetricsLabelsAreBounded checks that made-up names cannot fill the memory of the harness or of Prometheus.
 func TestMetricsLabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics()

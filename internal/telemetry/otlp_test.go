@@ -19,8 +19,8 @@ import (
 func TestNewTracer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, endpoint, env string // env: variables, separated by ;
-		url                 string // empty: off
+		name, endpoint, env string // variables, separated by semicolons
+		url                 string // expected address; empty: no tracer
 		err                 string
 	}{
 		{"nothing", "", "", "", ""},
@@ -104,7 +104,7 @@ func TestExportGivesUp(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		transport http.RoundTripper
-		attempts  int // 0: several
+		attempts  int // expected number of attempts; 0: several
 		why       string
 	}{
 		"refused": {answers(http.StatusUnauthorized, nil), 1, "HTTP 401"},
@@ -145,7 +145,7 @@ func TestExportGivesUp(t *testing.T) {
 	}
 }
 
-// A collector that does not answer cannot hold up the end of the process.
+// TestShutdownIsBounded checks that a collector that does not answer cannot delay the end of the process.
 func TestShutdownIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		if err := tracer.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		synctest.Wait() // until what is left of the export has ended: the bubble would tell if it did not
+		synctest.Wait() // until the goroutines of the export have ended; otherwise synctest reports a deadlock
 		if took := time.Since(begin); took != 2*time.Second {
 			t.Errorf("it took %s", took)
 		}

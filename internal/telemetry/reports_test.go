@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// fakeSentry stands for a server of Sentry, and says so in its answers. It keeps the events that it gets in envelopes, as the protocol has them:
-// a line of JSON for the envelope, and for each item a line with its header and one with its payload.
+// fakeSentry stands for a server of Sentry, and says so in its answers. It keeps the events in the envelopes that it receives. An envelope has a line of JSON
+// for itself and, for each item, a line with the header and a line with the payload.
 type fakeSentry struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -64,7 +64,7 @@ func (f *fakeSentry) all() []map[string]any {
 	return f.events
 }
 
-// A report has what the line of the log has, hidden as there, and nothing of the machine.
+// TestReports checks that a report has the content of the log line, redacted in the same way, and no information about the machine.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	f := newFakeSentry(t)
@@ -109,7 +109,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// An error that comes again and again is reported a bounded number of times; the others are counted. None is waited for.
+// TestManyReports checks that a repeated error is reported a limited number of times, that the missed ones are counted, and that logging never waits for a
+// report.
 func TestManyReports(t *testing.T) {
 	t.Parallel()
 	f := newFakeSentry(t)

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hide is a redaction: it stands for any.
+// hide is a redaction for tests.
 func hide(s string) string { return strings.ReplaceAll(s, "alice@example.com", "[EMAIL_1]") }
 
 type roundTrip func(*http.Request) (*http.Response, error)

@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// The whole way of a request, as a collector sees it: each span below the one before.
+// TestTraceOfARequest checks the spans of a whole request: each is a child of the one before.
 func TestTraceOfARequest(t *testing.T) {
 	t.Parallel()
 	c := &fakeCollector{}
@@ -62,7 +62,7 @@ func TestTraceOfARequest(t *testing.T) {
 	}
 
 	type span struct {
-		Parent string // its name, or its id if it is of another process
+		Parent string // name of the parent span, or its id if it belongs to another process
 		Kind   otlp.Span_SpanKind
 		Failed bool
 		Attrs  map[string]any

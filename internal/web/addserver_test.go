@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a person pastes becomes requests to add servers, or the reason why not.
+// TestNewServers checks the requests or errors for texts that a person pastes to add servers.
 func TestNewServers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{

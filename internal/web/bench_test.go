@@ -17,10 +17,10 @@ import (
 	"mcp-code-exec-harness/internal/store/sqlstore"
 )
 
-// runsVar is how many runs the store of BenchmarkPages has; by default 20,000.
+// runsVar names a variable with the number of runs in the store of BenchmarkPages; by default 20,000.
 const runsVar = "HARNESS_BENCH_RUNS"
 
-// BenchmarkPages measures pages of a store with many runs, among them one of 5,000 calls and one with an answer of 8 MiB.
+// BenchmarkPages measures pages of a store with many runs, including a run with 5,000 calls and a run with an answer of 8 MiB.
 func BenchmarkPages(b *testing.B) {
 	count, err := strconv.Atoi(os.Getenv(runsVar))
 	if err != nil {

@@ -27,13 +27,13 @@ import (
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
-// screenshotsVar names a directory that gets a picture of every page.
+// screenshotsVar names a variable with a directory. Tests write a picture of every page into it.
 const screenshotsVar = "HARNESS_SCREENSHOTS"
 
-// browserTime bounds what one test does in a browser.
+// browserTime is the time limit of one test in a browser.
 const browserTime = 10 * time.Minute
 
-// chromium returns a browser. Without one on the machine the test is skipped, or fails where CI=true.
+// chromium starts a browser and returns its context. If this machine has no Chromium, the test is skipped, or fails if CI is true.
 func chromium(t testing.TB) context.Context {
 	t.Helper()
 	i := slices.IndexFunc([]string{"chromium", "chromium-browser", "google-chrome"}, func(name string) bool {
@@ -50,7 +50,7 @@ func chromium(t testing.TB) context.Context {
 	name, _ := exec.LookPath([]string{"chromium", "chromium-browser", "google-chrome"}[i])
 	dir, err := os.MkdirTemp("", "harness-chromium-")
 	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a process of the browser may still write there
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // after an error, a process of the browser may still be writing there
 	ctx, cancel := context.WithTimeout(context.Background(), browserTime)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
@@ -66,15 +66,15 @@ func chromium(t testing.TB) context.Context {
 	return ctx
 }
 
-// watched is what a browser has reported.
+// watched has the events that a browser has reported.
 type watched struct {
 	mu       sync.Mutex
-	foreign  []string // requests that leave the origin
-	problems []string // errors of scripts and of the policy of the page
+	foreign  []string // addresses of requests that leave the origin
+	problems []string // errors of scripts, and violations of the page's content security policy
 	dialogs  int
 }
 
-// watch notes what pages of a browser do. It begins before the first page.
+// watch records the events of a browser. It must be called before the first page is loaded.
 func (w *world) watch(t testing.TB, ctx context.Context) *watched {
 	t.Helper()
 	seen := &watched{}
@@ -100,7 +100,7 @@ func (w *world) watch(t testing.TB, ctx context.Context) *watched {
 	return seen
 }
 
-// expect takes the one problem that a step is to have reported.
+// expect checks that one problem has been reported, and removes it.
 func (s *watched) expect(t testing.TB, text string) {
 	t.Helper()
 	s.mu.Lock()
@@ -127,10 +127,10 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// stepTime bounds one step of a person.
+// stepTime is the time limit of one step of a person.
 const stepTime = 2 * time.Minute
 
-// does runs the actions of one step. An error comes with what the page shows.
+// does runs the actions of one step. If they fail, the error contains the text of the page.
 func does(t testing.TB, ctx context.Context, actions ...chromedp.Action) {
 	t.Helper()
 	step, cancel := context.WithTimeout(ctx, stepTime)
@@ -142,7 +142,8 @@ func does(t testing.TB, ctx context.Context, actions ...chromedp.Action) {
 	}
 }
 
-// element is what a selector of CSS, or an XPath, means in JavaScript. Actions of chromedp that look for elements fail when the page changes meanwhile.
+// element returns JavaScript that finds the element of a CSS selector or an XPath. Tests use it because chromedp's own actions fail if the page changes while
+// they run.
 func element(selector string) string {
 	if strings.HasPrefix(selector, "//") {
 		return fmt.Sprintf("document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE, null).singleNodeValue", selector)
@@ -150,7 +151,7 @@ func element(selector string) string {
 	return fmt.Sprintf("document.querySelector(%q)", selector)
 }
 
-// until waits until JavaScript gives a value that is not null, on this page or the next, and returns it.
+// until waits until the JavaScript expression has a value that is not null, on this page or the next one, and stores the value in value.
 func until(js string, value any) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		for {
@@ -167,7 +168,7 @@ func until(js string, value any) chromedp.Action {
 	})
 }
 
-// visible, there and gone wait for an element to be so.
+// visible waits until an element is visible, there until it exists, and gone until it does not.
 func visible(selector string) chromedp.Action {
 	return until(element(selector)+"?.checkVisibility() || null", new(bool))
 }
@@ -176,7 +177,8 @@ func there(selector string) chromedp.Action {
 	return until("!!"+element(selector)+" || null", new(bool))
 }
 
-// focusOn gives an element the focus once it is there. It is an expression: a node that chromedp has found may be gone when it is used, because pages change.
+// focusOn waits for an element and gives it the focus, in one JavaScript expression. A node that chromedp has found could be gone when chromedp uses it,
+// because pages change.
 func focusOn(selector string) chromedp.Action {
 	return until("(e => e && (e.focus(), document.activeElement === e) || null)("+element(selector)+")", new(bool))
 }
@@ -188,19 +190,19 @@ func written(selector, keys string) chromedp.Action {
 
 func gone(selector string) chromedp.Action { return until("!"+element(selector)+" || null", new(bool)) }
 
-// textOf reads the text of an element once it is there.
+// textOf waits for an element and reads its text.
 func textOf(selector string, text *string) chromedp.Action {
 	return until(element(selector)+"?.innerText ?? null", text)
 }
 
-// logIn logs a browser in by the link that harness open prints, with the keyboard.
+// logIn opens the link that harness open prints, and logs in with the keyboard.
 func (w *world) logIn(t testing.TB, ctx context.Context) {
 	t.Helper()
 	link := strings.TrimSpace(w.command("open", "--print", "--listen", strings.TrimPrefix(w.url, "http://")))
 	does(t, ctx, chromedp.Navigate(link), visible("button.primary"), chromedp.KeyEvent(kb.Enter), visible("header nav"))
 }
 
-// violation is what axe finds.
+// violation is a problem that axe, the accessibility checker, has found.
 type violation struct {
 	ID    string `json:"id"`
 	Help  string `json:"help"`
@@ -210,15 +212,15 @@ type violation struct {
 	} `json:"nodes"`
 }
 
-// Every page can be read by everybody: axe finds nothing, in both schemes and on narrow and wide screens, no page is wider than the screen, no
-// script of a text executes, and no request leaves the server.
+// TestBrowserPages checks every page in both colour schemes, on narrow and wide screens: axe finds no problem, the page is not wider than the screen, no script
+// in a text is executed, and no request leaves the server.
 func TestBrowserPages(t *testing.T) {
 	ctx := chromium(t)
 	axe, err := os.ReadFile(filepath.Join(npmtest.Install(t, "axe", os.DirFS("testdata/axe")), "node_modules", "axe-core", "axe.min.js"))
 	must(t, err)
 	w, paths := filled(t)
 	seen := w.watch(t, ctx)
-	// The checker is no script of the page: it is evaluated by the browser, past the policy.
+	// The browser evaluates the checker directly, so the content security policy of the page does not apply to it.
 	w.logIn(t, ctx)
 	shots := os.Getenv(screenshotsVar)
 	picture := func(path, scheme string, width int64) {
@@ -244,7 +246,7 @@ func TestBrowserPages(t *testing.T) {
 		}
 		for _, scheme := range []string{"light", "dark"} {
 			rules := "{resultTypes: ['violations']}"
-			if scheme == "dark" { // nothing but colours differs
+			if scheme == "dark" { // only the colours differ from the light scheme
 				rules = "{resultTypes: ['violations'], runOnly: ['cat.color']}"
 			}
 			for _, width := range []int64{375, 1280} {
@@ -272,7 +274,7 @@ func TestBrowserPages(t *testing.T) {
 		read(path)
 	}
 	seen.check(t)
-	// Pages that only a form shows.
+	// These pages are answers to forms.
 	for _, form := range []struct{ path, action, fields, shows string }{
 		{paths[4], "form[action$=replay]", "", "//h1[contains(., 'Replay')]"},
 		{"/runs", "form[action^='/runs?']", "code: 'return (', sessionId: 'no/session'", ".problem"},
@@ -288,7 +290,7 @@ func TestBrowserPages(t *testing.T) {
 		{"/security-keys/new", "form[data-register]", "registration: 'none'", ".problem"},
 	} {
 		must(t, chromedp.Run(ctx, chromedp.Navigate(w.url+form.path), there("html[data-keys]")))
-		// form.submit skips what a browser checks before: a page has to answer in words.
+		// form.submit skips the browser's own checks, so the server has to answer with an error page.
 		fill := "{ const form = document.querySelector(" + jsonOf(form.action) + "); for (const [name, value] of Object.entries({" + form.fields + "})) form.elements[name].value = value; HTMLFormElement.prototype.submit.call(form) }"
 		if _, err := chromedp.RunResponse(ctx, chromedp.Evaluate(fill, nil)); err != nil {
 			t.Fatalf("%s: %v", form.action, err)
@@ -298,7 +300,7 @@ func TestBrowserPages(t *testing.T) {
 	}
 }
 
-// A person writes a program, sees it fail with its line, mends it, finds its call, and approves a write with the keyboard.
+// TestBrowserProgram writes a program that fails, sees the line of the error, corrects the program, and approves its write with the keyboard.
 func TestBrowserProgram(t *testing.T) {
 	ctx := chromium(t)
 	w := setup(t, false)
@@ -331,7 +333,7 @@ func TestBrowserProgram(t *testing.T) {
 	seen.check(t)
 }
 
-// Requests are chosen and denied together, and the list follows what happens elsewhere without being asked.
+// TestBrowserApprovals selects several requests and denies them together. The page updates the list of requests by itself.
 func TestBrowserApprovals(t *testing.T) {
 	ctx := chromium(t)
 	w := setup(t, false)
@@ -343,7 +345,7 @@ func TestBrowserApprovals(t *testing.T) {
 			t.Fatalf("the write is %s", status)
 		}
 	}
-	does(t, ctx, visible("tr[data-row]:nth-child(3)"), // the page asks by itself
+	does(t, ctx, visible("tr[data-row]:nth-child(3)"), // the page updates itself
 		keys("a"), visible("#behind"), keys("jxjxd"),
 		visible(".notice"))
 	w.waiting(t, 1)
@@ -352,7 +354,7 @@ func TestBrowserApprovals(t *testing.T) {
 	seen.check(t)
 }
 
-// What is in doubt is opened and settled with the keyboard, and the list follows what happens elsewhere.
+// TestBrowserDoubts settles writes in doubt with the keyboard. The page updates the list by itself.
 func TestBrowserDoubts(t *testing.T) {
 	ctx := chromium(t)
 	w := setup(t, false)
@@ -362,7 +364,7 @@ func TestBrowserDoubts(t *testing.T) {
 	w.run(w.token, "return await tools.notes.lose({title: 'one'})")
 	w.run(w.token, "return await tools.notes.lose({title: 'two'})")
 	var text string
-	does(t, ctx, visible("tr[data-row]:nth-child(2)"), // the page asks by itself
+	does(t, ctx, visible("tr[data-row]:nth-child(2)"), // the page updates itself
 		written("tr[data-row]:nth-child(2) textarea", "it is there"), chromedp.KeyEvent(kb.Tab+kb.Enter), visible(".notice"),
 		gone("tr[data-row]:nth-child(2)"), keys("j"), keys(kb.Enter), visible("form.decide"), textOf("main", &text))
 	if !strings.Contains(text, "two") {
@@ -376,12 +378,12 @@ func TestBrowserDoubts(t *testing.T) {
 	seen.check(t)
 }
 
-// keys presses keys, one after another, once the script of the page takes them.
+// keys waits until the script of the page handles keys, and then presses the given keys, one after another.
 func keys(all string) chromedp.Action {
 	return chromedp.Tasks{there("html[data-keys]"), chromedp.KeyEvent(all)}
 }
 
-// waiting checks how many requests wait.
+// waiting checks the number of waiting requests.
 func (w *world) waiting(t testing.TB, want int) {
 	t.Helper()
 	var all struct{ Approvals []json.RawMessage }
@@ -391,8 +393,8 @@ func (w *world) waiting(t testing.TB, want int) {
 	}
 }
 
-// The palette goes to sections and ids, the help lists the keys; both can be read by everybody, keep the focus, and leave the page as it was. Keys of the page do
-// nothing behind them.
+// TestBrowserPalette checks the palette, which leads to sections and ids, and the help, which lists the keys. Both are accessible, keep the focus inside, and
+// leave the page unchanged. While they are open, the keys of the page do nothing.
 func TestBrowserPalette(t *testing.T) {
 	ctx := chromium(t)
 	axe, err := os.ReadFile(filepath.Join(npmtest.Install(t, "axe", os.DirFS("testdata/axe")), "node_modules", "axe-core", "axe.min.js"))
@@ -423,7 +425,7 @@ func TestBrowserPalette(t *testing.T) {
 	if focused == "" {
 		t.Error("the focus is not back on the link")
 	}
-	// chromedp types the character also where the page has taken the key, which no keyboard does.
+	// chromedp types the character even if the page has handled the key. A real keyboard does not.
 	slash := input.DispatchKeyEvent(input.KeyRawDown).WithKey("/").WithCode("Slash")
 	does(t, ctx, slash, visible("dialog [role=option]"), written("dialog input", "s"))
 	check("the palette")
@@ -460,7 +462,7 @@ func TestBrowserPalette(t *testing.T) {
 		w.api(w.token, "GET", "/v1/runs/"+id, nil, &run)
 		return run.Status == "succeeded" && len(w.tools.notes()) == 1
 	})
-	// Calls are stepped through, and a printed run has its program in full and nothing to click.
+	// The key j leads to the next call. A printed run shows its whole program and no controls.
 	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id+"/calls/1"), visible("a[rel=next]"), chromedp.KeyEvent("j"), visible("a[rel=prev]"), textOf("h1", &text))
 	if !strings.HasPrefix(text, "Call 2") {
 		t.Errorf("the next call is %s", text)

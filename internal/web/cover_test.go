@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/web"
 )
 
-// covers checks that a test has a path for every pattern that a browser can get: pages, and what answers with something else.
+// covers checks that the given paths include one for every pattern that answers GET: pages, and others that answer with something else than a page.
 func (w *world) covers(t testing.TB, pages []string, others ...string) {
 	t.Helper()
 	mux, missing := http.NewServeMux(), map[string]bool{}

@@ -14,15 +14,15 @@ import (
 	"mcp-code-exec-harness/internal/approval"
 )
 
-// reviewed is a server where people confirm definitions by security keys, with the server moody whose tool is held.
+// reviewed returns a server where people confirm definitions with security keys. A definition of its MCP server moody is held.
 func reviewed(t testing.TB) *world {
 	w := confirmed(t, "  moody: {url: \"%[2]s/moody\"}", "quarantine: new", "server: {rateLimit: {enabled: false}}")
-	w.api(w.token, "GET", "/v1/tools", nil, nil) // connects servers
+	w.api(w.token, "GET", "/v1/tools", nil, nil) // connects the MCP servers
 	w.eventually("a definition is held", func() bool { return w.server("moody").Held > 0 && w.server("notes").Held > 0 })
 	return w
 }
 
-// says has the server moody say something else, and waits until that is held.
+// says changes the definitions of moody, and waits until the new one is held.
 func (w *world) says(mood string) {
 	w.t.Helper()
 	w.tools.change(mood)
@@ -34,7 +34,7 @@ func (w *world) says(mood string) {
 	})
 }
 
-// reconnects connects to a server again, which lists its tools.
+// reconnects connects to an MCP server again, which then lists its tools.
 func (w *world) reconnects(server string) {
 	w.t.Helper()
 	if got := w.api(w.token, "POST", "/v1/servers/"+server+"/reconnect", struct{}{}, nil); got != http.StatusOK {
@@ -48,7 +48,7 @@ func (w *world) review(token, server string) (all api.Review) {
 	return all
 }
 
-// held are the definitions of a server that are held, as they are chosen.
+// held returns the held definitions of a server, in the form of a review request.
 func (w *world) held(token, server string) []map[string]string {
 	w.t.Helper()
 	all := []map[string]string{}
@@ -58,8 +58,8 @@ func (w *world) held(token, server string) []map[string]string {
 	return all
 }
 
-// An attacker with the local token, who can send what they want over HTTP and write into the database, approves no definition with answers of a person's key
-// that are for something else. The person's answer approves what they were shown.
+// TestDefinitionAttacks checks an attacker with the local token who can send requests and write into the database. Answers of a person's key that are for
+// something else approve no definition. The person's own answer approves the definitions that the person saw.
 func TestDefinitionAttacks(t *testing.T) {
 	t.Parallel()
 	w := reviewed(t)
@@ -123,7 +123,7 @@ func TestDefinitionAttacks(t *testing.T) {
 		t.Errorf("a late answer: %d %s", status, why)
 	}
 
-	// The server says something else between the question and its answer.
+	// The definition changes between the question and its answer.
 	q = ask("moody")
 	w.says("two")
 	if status, why := answer(answers, q, q.PublicKey.Challenge, k); status != http.StatusConflict || !strings.Contains(why, "changed after it was shown") {
@@ -143,7 +143,7 @@ func TestDefinitionAttacks(t *testing.T) {
 		t.Errorf("an answer that was given before: %d %s", status, why)
 	}
 
-	// What the database has of it approves nothing else, whoever edits it.
+	// The stored confirmation approves no other definition, even if somebody edits it.
 	w.says("three")
 	fresh := w.held(w.token, "moody")[0]["hash"]
 	var kept []map[string]any
@@ -163,7 +163,7 @@ func TestDefinitionAttacks(t *testing.T) {
 	}
 }
 
-// A definition that was approved with a key is offered after a restart, and held again once the key is removed.
+// TestDefinitionOfRemovedKey checks that a definition approved with a key is offered after a restart, and is held again when the key is removed.
 func TestDefinitionOfRemovedKey(t *testing.T) {
 	t.Parallel()
 	w := reviewed(t)
@@ -189,8 +189,8 @@ func TestDefinitionOfRemovedKey(t *testing.T) {
 	}
 }
 
-// Two admins look at the same changed definition, each with their own key. One approves it, and the other is told who has, and when; the list of what was approved
-// says it as well.
+// TestBrowserTwoReviewers has two admins with keys of their own look at the same changed definition. One approves it. The other learns who has approved it and
+// when, also from the list of approved definitions.
 func TestBrowserTwoReviewers(t *testing.T) {
 	ctx, other := chromium(t), chromium(t)
 	w := reviewed(t)
@@ -198,7 +198,7 @@ func TestBrowserTwoReviewers(t *testing.T) {
 	w.token = first
 	w.says("one")
 	must(t, chromedp.Run(ctx))
-	must(t, chromedp.Run(other)) // the browsers live as long as their first contexts
+	must(t, chromedp.Run(other)) // a browser ends with its first context
 	authenticator(t, ctx)
 	authenticator(t, other)
 	w.logInAs(ctx, first)
@@ -211,7 +211,7 @@ func TestBrowserTwoReviewers(t *testing.T) {
 	w.registers(ctx)
 	w.registers(other)
 	const choose = "document.querySelectorAll('input[name=approve]').forEach((e) => e.click())"
-	// The second page does not ask for itself again: it is what the person sees who is a moment late.
+	// The second page does not update itself, as for a person who acts a moment too late.
 	const stays = "document.querySelector('main').removeAttribute('data-live')"
 	does(t, other, chromedp.Navigate(w.url+"/servers/moody"), visible("article"), chromedp.Evaluate(stays, nil), chromedp.Evaluate(choose, nil))
 	does(t, ctx, chromedp.Navigate(w.url+"/servers/moody"), visible("article"), chromedp.Evaluate(choose, nil), keys("a"), visible(".notice"), gone("article"), textOf("main", &text))

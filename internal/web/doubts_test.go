@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is in doubt is settled on its list and on the page of the call, once, by an approver of its user.
+// TestSettle checks that a write in doubt can be settled once, in the list or on the page of the call, by an approver of its user.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	w := setup(t, true)

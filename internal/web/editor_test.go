@@ -22,7 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
-// typed presses keys as a keyboard does: a key that the page takes types nothing, where chromedp.KeyEvent types it all the same.
+// typed presses keys as a keyboard does. If the page handles a key, no character is typed, unlike with chromedp.KeyEvent.
 func typed(keys string, with ...input.Modifier) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		for _, r := range keys {
@@ -50,7 +50,7 @@ func typed(keys string, with ...input.Modifier) chromedp.Action {
 	})
 }
 
-// offers waits until the list of completions begins with a text; with "", until there is one.
+// offers waits until the first completion begins with label. An empty label stands for any completion.
 func (w *world) offers(t testing.TB, ctx context.Context, label string) {
 	t.Helper()
 	var since time.Time
@@ -62,12 +62,12 @@ func (w *world) offers(t testing.TB, ctx context.Context, label string) {
 		} else if since.IsZero() {
 			since = time.Now()
 		}
-		return !since.IsZero() && time.Since(since) > 100*time.Millisecond // a list that has just opened takes no key
+		return !since.IsZero() && time.Since(since) > 100*time.Millisecond // a list that has just opened ignores keys
 	})
 }
 
-// A person writes a program with the keyboard alone, with completions: the check shows a mistake on its line, it is mended, and the program runs. The policy of the page has
-// nothing to refuse, and the editor can be read by everybody.
+// TestBrowserEditor writes a program with the keyboard and with completions. The editor marks a mistake, which is corrected, and the program runs. The content
+// security policy is never violated, and the editor is accessible.
 func TestBrowserEditor(t *testing.T) {
 	ctx := chromium(t)
 	axe, err := os.ReadFile(filepath.Join(npmtest.Install(t, "axe", os.DirFS("testdata/axe")), "node_modules", "axe-core", "axe.min.js"))
@@ -100,7 +100,7 @@ func TestBrowserEditor(t *testing.T) {
 		does(t, ctx, typed(kb.Enter))
 	}
 	var text, focused string
-	w.run(w.token, "return await tools.notes.list({})") // whose shape is learned
+	w.run(w.token, "return await tools.notes.list({})") // the harness learns the shape of the result
 	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs"), visible("summary"), focusOn("summary"), typed(kb.Enter), visible(".cm-content"), typed(kb.Tab+"const all = await too"))
 	pick("tools")
 	does(t, ctx, typed(".n"))
@@ -127,7 +127,7 @@ func TestBrowserEditor(t *testing.T) {
 		t.Errorf("the check says %q", text)
 	}
 	readable("mistake")
-	// Tab leaves the editor behind Escape, and only then.
+	// Tab leaves the editor only after Escape.
 	does(t, ctx, typed(kb.Escape+kb.Tab), chromedp.Evaluate("document.activeElement.name", &focused))
 	if focused != "sessionId" {
 		t.Errorf("the focus is on %q", focused)
@@ -143,7 +143,7 @@ func TestBrowserEditor(t *testing.T) {
 	if !strings.Contains(text, "Result") || !strings.Contains(text, "return all.length") {
 		t.Errorf("the run: %s", text)
 	}
-	// A program that failed comes back with the line marked.
+	// The program of a failed run can be edited, with the failed line marked.
 	id, _ := w.run(w.token, "\nnull.x")
 	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), visible("a[href*=from]"), written("a[href*=from]", kb.Enter), visible(".cm-lint-marker-error"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
 	if text != "\nnull.x" {
@@ -153,7 +153,7 @@ func TestBrowserEditor(t *testing.T) {
 	if !strings.HasPrefix(text, "Line 2: ") {
 		t.Errorf("marked: %q", text)
 	}
-	// An editor that was opened stays where the page is asked for again.
+	// An open editor keeps its text when the page updates itself.
 	does(t, ctx, chromedp.Navigate(w.url+"/runs"), written("summary", kb.Enter), visible(".cm-content"))
 	w.run(w.token, "return 'another'")
 	does(t, ctx, visible("tbody tr:nth-child(4)"), focusOn(".cm-content"), typed("// kept"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
@@ -163,7 +163,7 @@ func TestBrowserEditor(t *testing.T) {
 	seen.check(t)
 }
 
-// tryCompletions has the editor offer the names and texts of an attacked world, and write names that nobody can misread. look checks the page.
+// tryCompletions shows the completions for an attacked world, and checks that names are inserted in a form that cannot be misread. look checks the page.
 func (w *world) tryCompletions(t testing.TB, ctx context.Context, look func(what string)) {
 	t.Helper()
 	var count int
@@ -194,7 +194,7 @@ func (w *world) tryCompletions(t testing.TB, ctx context.Context, look func(what
 	look("full names")
 }
 
-// What the editor completes without asking the server is what programs have, and all that the harness adds to JavaScript's own objects.
+// TestEditorGlobals checks that the global names in the editor are those of programs, and include everything that the harness adds to JavaScript.
 func TestEditorGlobals(t *testing.T) {
 	t.Parallel()
 	names, err := os.ReadFile("islands/globals.json")
@@ -214,7 +214,8 @@ return wrong`}, &out)
 	}
 }
 
-// The bundle of the islands is what their sources and the pinned packages make, with the licences of these, and the sources have no mistake in their types.
+// TestIslands checks that the committed bundle and the licences are those that the sources and the pinned packages produce, and that the sources have no type
+// errors.
 func TestIslands(t *testing.T) {
 	t.Parallel()
 	manifests, err := filepath.Abs("islands")

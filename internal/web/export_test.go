@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Patterns are the patterns of all pages.
+// Patterns returns the patterns of all pages.
 func Patterns() []string {
 	return slices.Concat(slices.Collect(maps.Keys(openPages)), slices.Collect(maps.Keys(readerPages)))
 }

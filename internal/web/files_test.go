@@ -19,7 +19,8 @@ func (w *world) put(path, text string) {
 	w.store("/v1/sessions/work/files/"+path+"?userId=local", text)
 }
 
-// Folders of a session are shown one at a time, in pages, with what is below them, and are saved and added to.
+// TestFolders checks the pages of folders in a session: one folder at a time, in pages, with sizes that include everything below. A folder can be downloaded,
+// and files can be added.
 func TestFolders(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
@@ -86,13 +87,13 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// pageEntries and maxShown are how many entries and bytes a page shows.
+// Numbers of entries and bytes that a page shows.
 const (
 	pageEntries = 100
 	maxShown    = 64 << 10
 )
 
-// A file of text is shown in pages that have each of its characters once; what it says is text, whatever it says.
+// TestFilePages checks that the pages of a text file contain each of its characters once, and that no text is interpreted as HTML.
 func TestFilePages(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)

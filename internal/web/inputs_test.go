@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// sends sends a form with files, as a browser without scripts does: pairs are names and values, and a name that begins with @ is a file.
+// sends sends a form with files as a browser without scripts does. pairs are names and values; a name that begins with @ is the name of a file.
 func (r *reader) sends(path string, pairs ...string) answer {
 	r.w.t.Helper()
 	var b bytes.Buffer
@@ -38,13 +38,13 @@ func (r *reader) sends(path string, pairs ...string) answer {
 	return r.do(http.MethodPost, path, form.FormDataContentType(), &b)
 }
 
-// Programs and tasks get the files of their form in a session. After an error the form has what was typed, and the files that are stored.
+// TestInputs checks that programs and tasks get the files of their form in a session. After an error, the form keeps the text and the stored files.
 func TestInputs(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false, "workspace: small")
 	r := w.login(w.token)
 	to := "/runs?csrf=" + r.form
-	// ran is what the program of a form returned.
+	// ran returns the result of the program that a form has started.
 	ran := func(got answer) string {
 		t.Helper()
 		id, _, _ := strings.Cut(strings.TrimPrefix(got.header.Get("Location"), "/runs/"), "?")
@@ -54,7 +54,7 @@ func TestInputs(t *testing.T) {
 			Error  any
 		}
 		w.eventually("the run ends", func() bool {
-			if got.status != http.StatusSeeOther || w.api(w.token, "GET", "/v1/runs/"+id, nil, nil) != http.StatusOK { // it may still be prepared
+			if got.status != http.StatusSeeOther || w.api(w.token, "GET", "/v1/runs/"+id, nil, nil) != http.StatusOK { // the run may not have begun yet
 				return false
 			}
 			w.api(w.token, "GET", "/v1/runs/"+id, nil, &out)
@@ -97,7 +97,8 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// drops drops files of the machine on an element, where nothing covers it: without the focus, an editor shows no completion above it.
+// drops drops files on an element, after it has scrolled the element into view and removed the focus. Without the focus, the editor shows no completions that
+// could cover the element.
 func drops(selector string, files ...string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		var at [2]float64
@@ -114,8 +115,8 @@ func drops(selector string, files ...string) chromedp.Action {
 	})
 }
 
-// dropsInto drops files on an element that takes them. What stands above the element may change its height meanwhile, so that the drop misses it;
-// then dropsInto drops them again.
+// dropsInto drops files on an element that accepts them. If content above the element has changed its height, the drop misses the element, and dropsInto drops
+// the files again.
 func dropsInto(selector string, files ...string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		listen := "window.dropped = false; document.addEventListener('drop', (e) => { window.dropped ||= " + element(selector) + ".contains(e.target) }, { capture: true })"
@@ -137,7 +138,7 @@ func dropsInto(selector string, files ...string) chromedp.Action {
 	})
 }
 
-// chooses chooses files in the dialog of a field.
+// chooses chooses files in a field of the form, as in its dialog.
 func chooses(selector string, files ...string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		field, thrown, err := runtime.Evaluate(element(selector)).Do(ctx)
@@ -151,7 +152,8 @@ func chooses(selector string, files ...string) chromedp.Action {
 	})
 }
 
-// Files are dropped and chosen, shown with their sizes, removed with the keyboard, refused before they are sent, and sent.
+// TestBrowserInputs drops and chooses files. The page shows their sizes and their sum, files can be removed with the keyboard, and a form with too many bytes
+// is refused before it is sent.
 func TestBrowserInputs(t *testing.T) {
 	ctx := chromium(t)
 	w := setup(t, false, "workspace: small")
@@ -182,7 +184,7 @@ func TestBrowserInputs(t *testing.T) {
 	does(t, ctx, chromedp.Navigate(w.url+"/runs"), there("[data-ready]"), chromedp.Evaluate("document.querySelector('details').open = true", nil), visible(".cm-content"),
 		focusOn(".cm-content"), typed("let n = 0; for await (const row of input) n += Number(row.n); return n"),
 		dropsInto(".inputs", one, two), chosen("one.csv, 4 B", "two & b.txt, 6 B"), textOf("[data-sum]", &text),
-		drops("h1", large), // beside the field: nothing, and the page stays
+		drops("h1", large), // files dropped beside the field are ignored, and the page stays
 		chooses("input[type=file]", again), chosen("two & b.txt, 6 B", "one.csv, 6 B"),
 		chooses("input[type=file]", large), visible("[data-wrong]"), chosen("two & b.txt, 6 B", "one.csv, 6 B", "large.bin, 4.9 KiB"),
 		chromedp.Evaluate("document.querySelector('#composer form').checkValidity()", &sent))

@@ -22,23 +22,23 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// person uses the dashboard with a keyboard and looks at what it shows. What is looked for may come with another page, or with a part of this one.
+// person uses the dashboard with a keyboard and waits for what it shows, on this page or a later one.
 type person struct {
 	*world
 	ctx context.Context
 }
 
-// sees waits until an expression of JavaScript holds on the page.
+// sees waits until a JavaScript expression is true on the page.
 func (p person) sees(what, js string) {
 	p.t.Helper()
 	p.eventually(what, func() bool {
 		var holds bool
-		err := chromedp.Run(p.ctx, chromedp.Evaluate(js, &holds)) // fails while a page goes
+		err := chromedp.Run(p.ctx, chromedp.Evaluate(js, &holds)) // fails while another page is loading
 		return err == nil && holds
 	})
 }
 
-// reads waits until the page says all words.
+// reads waits until the page contains all words.
 func (p person) reads(words ...string) {
 	p.t.Helper()
 	for _, word := range words {
@@ -52,14 +52,14 @@ func (p person) finds(selector string) {
 	p.sees(selector+" is there", fmt.Sprintf("document.querySelector(%q)?.checkVisibility() ?? false", selector))
 }
 
-// types gives an element the focus and types.
+// types gives an element the focus and types keys.
 func (p person) types(selector, keys string, with ...input.Modifier) {
 	p.t.Helper()
 	p.sees(selector+" has the focus", fmt.Sprintf("(() => { const e = document.querySelector(%q); e?.focus(); return !!e && document.activeElement === e })()", selector))
 	does(p.t, p.ctx, typed(keys, with...))
 }
 
-// goesTo goes to a section by the palette.
+// goesTo opens a section with the palette.
 func (p person) goesTo(section string) {
 	p.t.Helper()
 	p.finds("html[data-keys]")
@@ -70,14 +70,14 @@ func (p person) goesTo(section string) {
 	p.finds("html[data-keys]")
 }
 
-// picks takes the first completion.
+// picks accepts the first completion, which begins with label.
 func (p person) picks(label string) {
 	p.t.Helper()
 	p.offers(p.t, p.ctx, label)
 	does(p.t, p.ctx, typed(kb.Enter))
 }
 
-// picture writes what a person sees into the directory of pictures, where there is one.
+// picture writes a screenshot into the directory that screenshotsVar names, if it is set.
 func (p person) picture(name string) {
 	p.t.Helper()
 	if dir := os.Getenv(screenshotsVar); dir != "" {
@@ -87,14 +87,14 @@ func (p person) picture(name string) {
 	}
 }
 
-// order is what the shop has sold.
+// order is an order of the shop.
 type order struct {
 	Customer string  `json:"customer"`
 	Region   string  `json:"region"`
 	Total    float64 `json:"total"`
 }
 
-// shop is an MCP server with the orders of a shop, which tells what was sent.
+// shop starts an MCP server with the orders of a shop. sent returns the reports that were sent.
 func shop(t testing.TB) (address string, sent func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -126,15 +126,15 @@ func shop(t testing.TB) (address string, sent func() []string) {
 	}
 }
 
-// reportTask is a task for which the model has a program.
+// reportTask is a task for which the fake model has a program.
 const reportTask = "Report the sales by region to dana@shop.example.com"
 
-// reports is what the model answers to it.
+// reports returns the fake model's answer to a request of this task.
 func reports(r fake.Request) fake.Reply {
 	if r.Last().Role == "tool" {
 		return fake.Reply{Text: "The report of sales by region is in report.csv, and was sent.", Usage: fake.Usage{Input: 200, Output: 9}}
 	}
-	recipient := regexp.MustCompile(`pii_\d+e@d\d+\.pii\.invalid`).FindString(string(r.Raw)) // The model sees a token.
+	recipient := regexp.MustCompile(`pii_\d+e@d\d+\.pii\.invalid`).FindString(string(r.Raw)) // the model sees a token in place of the address
 	input, _ := json.Marshal(map[string]string{"code": `const {orders} = await tools.shop.listOrders({});
 const totals = Object.entries(Object.groupBy(orders, (o) => o.region))
   .map(([region, of]) => [region, of.reduce((sum, o) => sum + o.total, 0).toFixed(2)]);
@@ -144,8 +144,8 @@ return await tools.shop.sendReport({to: '` + recipient + `', text: 'Sales by reg
 	return fake.Reply{Text: "I add the orders up by region.", Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
 }
 
-// The first ten minutes of a person with a harness that has just started, by keyboard: a server is added, a program is written with completion, fails, is mended and
-// looked at; a task of a model waits for a person, is approved, leaves a file, and its cost is seen. The model is a script.
+// TestBrowserFirstTenMinutes uses a new harness with the keyboard. It adds a server, writes a program with completions, which fails and is corrected, and lets
+// a fake model work a task. The task waits for an approval, writes a file, and has a cost that is shown.
 func TestBrowserFirstTenMinutes(t *testing.T) {
 	ctx := chromium(t)
 	address, sent := shop(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tab follows the events of a run as a page does: it comes back behind the last event that it has.
+// tab follows the events of a run as a page does. After a lost connection, it continues after the last event that it has.
 type tab struct {
 	client *http.Client
 	at     string
@@ -29,10 +29,10 @@ type tab struct {
 	parts  map[string]string // newest part of each element
 	lines  int
 	ended  bool
-	light  bool // it looks at the ids and the end only: a benchmark measures the server
+	light  bool // parses only ids and the end, so that a benchmark measures the server
 }
 
-// follow reads events until the run has ended or most have come.
+// follow reads events until the run has ended or most events have come.
 func (t *tab) follow(ctx context.Context, most int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,10 +97,10 @@ func (t *tab) follow(ctx context.Context, most int) error {
 			}
 		}
 	}
-	return nil // the server ended it; the tab comes back
+	return nil // the server has ended the stream, and the tab connects again
 }
 
-// watch has tabs follow a run to its end, every second one broken off at random, and returns them.
+// watch returns tabs that have followed a run to its end. Every second one loses its connection at random moments.
 func (r *reader) watch(t testing.TB, id string, count int, light bool) []*tab {
 	t.Helper()
 	tabs := make([]*tab, count)
@@ -124,7 +124,7 @@ func (r *reader) watch(t testing.TB, id string, count int, light bool) []*tab {
 	return tabs
 }
 
-// check holds what tabs got against the journal: every event exactly once and in order, and the rows of the finished page.
+// check compares the events of tabs with the journal. Each tab must have every event once and in order, and the rows must be final.
 func (r *reader) check(t testing.TB, id string, tabs []*tab) {
 	t.Helper()
 	var journal struct {
@@ -159,7 +159,7 @@ func (r *reader) check(t testing.TB, id string, tabs []*tab) {
 	}
 }
 
-// slowRun begins a run of as many calls and lines, and returns its id while it is running.
+// slowRun begins a run with the given number of calls and lines, and returns its id while the run is running.
 func (w *world) slowRun(calls int, pause time.Duration) string {
 	w.t.Helper()
 	var out struct {
@@ -173,13 +173,13 @@ func (w *world) slowRun(calls int, pause time.Duration) string {
 	return out.RunID
 }
 
-// Tabs of a running run get each of its events once and in order, also those that lose the connection and come back, and rows as the finished page
-// has them. A tab that comes late gets what the server does not have in memory any more.
+// TestLive checks that tabs get each event of a running run once and in order, even if they lose the connection, with the same rows as the finished page. A
+// late tab also gets events that the server no longer has in memory.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false, "server: {rateLimit: {enabled: false}}")
 	r := w.login(w.token)
-	id := w.slowRun(160, 5*time.Millisecond) // 5 records each, more than a feed keeps
+	id := w.slowRun(160, 5*time.Millisecond) // five records for each call, more than a feed holds
 	tabs := r.watch(t, id, 10, false)
 	tabs = append(tabs, r.watch(t, id, 2, false)...)
 	r.check(t, id, tabs)
@@ -204,7 +204,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// The page of a running run shows calls and lines as they happen, asks for nothing while it is hidden, and is the finished page at its end.
+// TestBrowserLive checks that the page of a running run shows calls and lines as they happen, requests nothing while it is hidden, and shows the finished run
+// at the end.
 func TestBrowserLive(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
@@ -234,10 +235,10 @@ func TestBrowserLive(t *testing.T) {
 	seen.check(t)
 }
 
-// tabsVar is how many tabs of BenchmarkLive follow one run; by default 200.
+// tabsVar names a variable with the number of tabs in BenchmarkLive; by default 200.
 const tabsVar = "HARNESS_BENCH_TABS"
 
-// BenchmarkLive measures small runs with and without 200 tabs that follow another run of 500 events, and the memory that the tabs take.
+// BenchmarkLive measures small runs with and without 200 tabs that follow another run of 500 events, and the memory of these tabs.
 func BenchmarkLive(b *testing.B) {
 	count, err := strconv.Atoi(os.Getenv(tabsVar))
 	if err != nil {
@@ -274,8 +275,8 @@ func BenchmarkLive(b *testing.B) {
 	for b.Loop() {
 		var without, with []time.Duration
 		var before, during, best float64
-		for round := range 4 { // in turn, so that what else the machine does falls on both
-			id := w.slowRun(100, 100*time.Millisecond) // 5 records each
+		for round := range 4 { // alternately, so that other load on the machine affects both
+			id := w.slowRun(100, 100*time.Millisecond) // five records for each call
 			done := make(chan struct{})
 			var tabs []*tab
 			go func() {

@@ -32,7 +32,7 @@ func setLogin(v *visit, sealed string, life time.Duration) {
 	})
 }
 
-// origin returns the origin of the dashboard for this browser. It is https://, also behind a proxy, except for names and addresses of this machine.
+// origin returns the origin of the dashboard for this browser. It is https://, also behind a proxy, except for names and addresses of this machine without TLS.
 func (v *visit) origin() string {
 	host, _, err := net.SplitHostPort(v.r.Host)
 	host = strings.Trim(cmp.Or(host, v.r.Host), "[]")
@@ -95,7 +95,8 @@ func (v *visit) finishLogin() error {
 	if err := v.s.sessions.begin(v.w, v.r, token, expires); err != nil {
 		return err
 	}
-	// After a redirect from the issuer, the browser would not send the session's cookie, which is SameSite=Strict. After a page of this server it does.
+	// The session's cookie is SameSite=Strict, so a browser does not send it with a request that follows a redirect from the issuer. The browser sends it when
+	// this page leads to the next one.
 	v.w.Header().Set("Refresh", "0; url="+local(of.To))
 	v.reader, v.me = session{}, caller{}
 	return v.render(http.StatusOK, "login", view{Title: "Logged in", Body: map[string]string{"Done": local(of.To)}})

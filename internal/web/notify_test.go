@@ -10,12 +10,12 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// A person who has switched notifications on is told of each request once, by a tab that follows nothing else, and is led to it.
+// TestBrowserNotifications checks that a person who has enabled notifications gets one for each request, and that the notification leads to the request.
 func TestBrowserNotifications(t *testing.T) {
 	ctx := chromium(t)
 	w := setup(t, false)
 	seen := w.watch(t, ctx)
-	// The browser without a desktop shows no notification: what the page asks it for is kept.
+	// A browser without a desktop shows no notifications, so this script records them.
 	does(t, ctx, chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := page.AddScriptToEvaluateOnNewDocument(`window.shown = []; window.Notification = class {
 			static permission = 'default';
@@ -39,7 +39,7 @@ func TestBrowserNotifications(t *testing.T) {
 			t.Errorf("told %q, want %q", got, want)
 		}
 	}
-	away := chromedp.Navigate("about:blank") // a tab that asks nothing
+	away := chromedp.Navigate("about:blank") // leaves the dashboard, so that no page asks for requests
 	asks("one")
 	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), visible("[data-notify][aria-pressed=false]"), focusOn("[data-notify]"), chromedp.KeyEvent(kb.Enter),
 		visible("[data-notify][aria-pressed=true]"))

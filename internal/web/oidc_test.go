@@ -26,16 +26,16 @@ const (
 	clientSecret = "a secret of the client, which is long enough"
 )
 
-// provider is an OpenID Connect provider at which ann is logged in.
+// provider is an OpenID Connect provider at which the user ann is logged in.
 type provider struct {
 	url string
 	key *ecdsa.PrivateKey
 
 	mu      sync.Mutex
-	logins  map[string]url.Values // logins by code: their parameters
+	logins  map[string]url.Values // parameters of logins, by code
 	down    bool
-	loose   bool                 // It does not check PKCE.
-	life    time.Duration        // of its tokens
+	loose   bool                 // does not check PKCE
+	life    time.Duration        // lifetime of its tokens
 	changes func(map[string]any) // changes the claims of ID tokens; may be nil
 	refuses string               // error of the authorization endpoint; empty: none
 }
@@ -113,7 +113,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// token is an ID token for ann.
+// token returns an ID token for ann.
 func (p *provider) token(nonce string) string {
 	claims := map[string]any{
 		"iss": p.url, "aud": clientID, "sub": "ann", "nonce": nonce, "iat": time.Now().Unix(), "exp": time.Now().Add(p.life).Unix(), "roles": []string{"approver"},
@@ -132,13 +132,13 @@ func (p *provider) token(nonce string) string {
 	return token
 }
 
-// visitor is a browser that follows no redirect.
+// visitor returns a browser that follows no redirects.
 func (w *world) visitor() *reader {
 	jar, _ := cookiejar.New(nil)
 	return &reader{w: w, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// sent begins a login, and returns the path to which the provider sends the browser back.
+// sent begins a login, and returns the path to which the provider redirects the browser.
 func (r *reader) sent(to string) string {
 	r.w.t.Helper()
 	begin := r.get("/login/oidc?to=" + url.QueryEscape(to))
@@ -157,7 +157,7 @@ func (r *reader) sent(to string) string {
 	return strings.TrimPrefix(back, r.w.url)
 }
 
-// loggedIn reports whether a browser has a session.
+// loggedIn reports whether the browser has a session.
 func (r *reader) loggedIn() bool { return r.get("/runs").status == http.StatusOK }
 
 func withProvider(t testing.TB, p *provider) *world {
@@ -165,7 +165,7 @@ func withProvider(t testing.TB, p *provider) *world {
 	return setup(t, false, `auth: {oidc: {issuer: "`+p.url+`", audience: api, clientId: `+clientID+`, clientSecret: "`+clientSecret+`"}}`)
 }
 
-// A person logs in at the provider, comes to the page that they wanted, and is logged out when the token ends.
+// TestLoginAtProvider checks that a person who logs in at the provider gets to the requested page, and is logged out when the token expires.
 func TestLoginAtProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -198,7 +198,8 @@ func TestLoginAtProvider(t *testing.T) {
 	}
 }
 
-// Nobody is logged in by a login that this browser has not begun, or that the provider does not confirm for it; each shows a page.
+// TestLoginAttacks checks that a login fails if this browser has not begun it, or if the provider does not confirm it for this client. Each attack gets an
+// error page.
 func TestLoginAttacks(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -267,7 +268,7 @@ func TestLoginAttacks(t *testing.T) {
 	}
 }
 
-// exchanged is an address with a parameter of another.
+// exchanged returns an address with one parameter replaced by that of another address.
 func exchanged(at, name, other string) string {
 	mine, _ := url.Parse(at)
 	its, _ := url.Parse(other)

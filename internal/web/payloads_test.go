@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// payloads are texts that attack the page that shows them. A script that executes calls attacked, which the browser reports; a request goes to
+// payloads are texts that attack a page that shows them. A script that is executed calls attacked, which the browser reports, or sends a request to
 // elsewhere.invalid.
 var payloads = []string{
 	`<script>attacked(1)</script>`,
@@ -71,10 +71,10 @@ var payloads = []string{
 	strings.Repeat("W", 3000),
 }
 
-// payload is what texts of servers, models and programs carry.
+// payload contains all payloads in one text.
 var payload = strings.Join(payloads, " ")
 
-// attacked is a world in which each text that others control is a payload, and the pages that show them.
+// attacked returns a world in which every text that others control is a payload, and the paths of the pages that show them.
 func attacked(t testing.TB) (w *world, paths []string) {
 	text := strings.ReplaceAll(printable(payload), "'", "''")
 	w = setup(t, false, "  moody: {url: \"%[2]s/moody\"}\n  broken: {command: sh, args: [-c, 'echo \"$TEXT\" >&2; exit 1'], env: {TEXT: '"+strings.NewReplacer("%", "%%", "$", "$$").Replace(text)+"'}}", "quarantine: changed", "server: {rateLimit: {enabled: false}}")
@@ -84,7 +84,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 			t.Fatalf("%s: %d", path, got)
 		}
 	}
-	w.api(w.token, "GET", "/v1/tools", nil, nil) // connects servers
+	w.api(w.token, "GET", "/v1/tools", nil, nil) // connects the MCP servers
 	w.eventually("the servers are connected", func() bool { return w.server("notes").State == "ready" && w.server("moody").State == "ready" })
 	w.tools.change(payload)
 	post("/v1/servers/moody/reconnect", struct{}{}, nil)
@@ -151,7 +151,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	return w, paths
 }
 
-// serverStatus is what the API says of a server.
+// serverStatus is the status of an MCP server in the API.
 type serverStatus struct {
 	State, Reason string
 	Held          int
@@ -170,12 +170,12 @@ func mapped(all []string, of func(string) string) (out []string) {
 	return out
 }
 
-// quoted is a text in a program.
+// quoted returns a text as a JavaScript string.
 func quoted(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`, "\x00", `\x00`).Replace(s) + "'"
 }
 
-// begins starts a run that waits for a person, then says the payloads, and waits for a person again. goOn approves the first wait.
+// begins starts a run that waits for an approval, then prints the payloads, and waits for an approval again. goOn approves the first request.
 func (w *world) begins(t testing.TB) (id string, goOn func()) {
 	t.Helper()
 	var out struct {
@@ -196,19 +196,19 @@ func (w *world) begins(t testing.TB) (id string, goOn func()) {
 	}
 }
 
-// jsonOf is a value as JSON.
+// jsonOf returns a value as JSON.
 func jsonOf(of any) string {
-	text, _ := json.Marshal(of) // texts
+	text, _ := json.Marshal(of) // texts can always be encoded
 	return string(text)
 }
 
-// printable is a text without the characters that names may not have.
+// printable returns a text without the characters that names may not contain.
 func printable(s string) string {
 	return regexp.MustCompile(`[\p{Cc}\p{Cf}]`).ReplaceAllString(strings.ToValidUTF8(s, ""), "")
 }
 
-// structure says what on a page is not made by the templates: elements and attributes of other kinds, addresses that lead elsewhere, and characters
-// that hide or change the order of a text.
+// structure is JavaScript that lists everything on a page that templates do not produce: other elements and attributes, addresses of other origins, and
+// characters that hide or reorder text.
 const structure = `(() => {
 	const known = new Set(('html head meta title link script body a header nav form input span button main h1 h2 h3 h4 p dl div dt dd section table thead tbody tr th td pre code ul ol li small strong time details summary ' +
 		'label select option datalist mark textarea article svg rect footer kbd noscript').split(' '));
@@ -230,7 +230,7 @@ const structure = `(() => {
 	return wrong;
 })()`
 
-// poke does to every element what a person may do without leaving the page.
+// poke is JavaScript that does to every element what a person can do without leaving the page.
 const poke = `for (const e of document.querySelectorAll('body *')) {
 	for (const kind of ['mouseover', 'mouseenter', 'pointerover', 'mousedown', 'mouseup']) e.dispatchEvent(new MouseEvent(kind, {bubbles: true}));
 	if (e.matches('[tabindex], a, button, input')) e.focus();
@@ -239,16 +239,16 @@ const poke = `for (const e of document.querySelectorAll('body *')) {
 document.activeElement.blur();
 Array.from(document.querySelectorAll('a[href]:not([download])'), (a) => a.href)`
 
-// shape is an address in which ids and numbers are the same: one page of a shape is visited.
+// shape returns an address with its ids and numbers replaced. The test visits one page of each shape.
 func shape(path string) string {
 	path, query, _ := strings.Cut(path, "?")
 	names, _ := url.ParseQuery(query)
 	return regexp.MustCompile(`(run|task|apr|sess|sched)_[^/]+|skill\d+|calls/\d+|(tools|servers|sessions|skills)/[^/]+`).ReplaceAllString(path, "*") + fmt.Sprint(slices.Sorted(maps.Keys(names)))
 }
 
-// What servers, models, programs, files, users, schedules and skills are called and say is text, on every page that shows it, whatever a person
-// clicks there: no script executes, no request leaves the origin, the policy of the page has nothing to refuse. The escaping does not lean
-// on the policy: the same holds where the browser ignores that.
+// TestBrowserPayloads checks that names and texts from servers, models, programs, files, users, schedules and skills are shown as texts on every page, whatever
+// a person clicks: no script is executed, no request leaves the origin, and the content security policy is not violated. The test runs again without the
+// policy, because the escaping must not depend on it.
 func TestBrowserPayloads(t *testing.T) {
 	w, paths := attacked(t)
 	ctx := chromium(t)
@@ -288,7 +288,7 @@ func TestBrowserPayloads(t *testing.T) {
 	const control = `document.body.insertAdjacentHTML('beforeend', '<img src=/none onerror="attacked(\'control\')">')`
 	for pass, bypass := range []bool{false, true} {
 		does(t, ctx, page.SetBypassCSP(bypass))
-		// A run that goes on tells an open page by its events.
+		// The events of a running run change an open page.
 		id, goOn := w.begins(t)
 		does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), there("html[data-keys]"))
 		goOn()
@@ -311,7 +311,7 @@ func TestBrowserPayloads(t *testing.T) {
 			if wrong = append(wrong, seen()...); len(wrong) > 0 {
 				t.Errorf("%.100s, policy ignored: %v: %.1000q", todo[i], bypass, wrong)
 			}
-			for _, link := range links { // structure has checked that they lead to this origin
+			for _, link := range links { // structure has checked that the links lead to this origin
 				if path := strings.TrimPrefix(link, w.url); !known[shape(path)] && !strings.HasPrefix(path, "/skills/") && !strings.HasPrefix(path, "/docs") {
 					known[shape(path)] = true
 					todo = append(todo, path)
@@ -334,7 +334,7 @@ func TestBrowserPayloads(t *testing.T) {
 		for _, form := range []struct {
 			action string
 			fields map[string]string
-			shows  string // what the answer has if it is the one that is meant
+			shows  string // text in the expected answer
 		}{
 			{"/policy/test#test", map[string]string{"tool": "notes__" + payloads[0], "args": jsonOf(map[string]string{payload: payload}), "origins": printable(payload)[:400] + "=" + printable(payload)[:400]}, "Judged"},
 			{"/policy/test#test", map[string]string{"tool": payload[:1000], "args": payload, "userId": payload[:100]}, "not JSON"},
@@ -363,7 +363,7 @@ func TestBrowserPayloads(t *testing.T) {
 				t.Errorf("%s, policy ignored: %v: %.1000q", what, bypass, wrong)
 			}
 		})
-		// What executes without the policy, and is refused with it, is seen: the test has eyes.
+		// The test must notice an attack that works: a script that is inserted on purpose is reported, or refused by the policy.
 		var answer string
 		does(t, ctx, chromedp.Navigate(w.url+"/policy"), chromedp.Evaluate("try { "+control+"; 'inserted' } catch (e) { e.name }", &answer))
 		want := "TypeError"
@@ -376,6 +376,6 @@ func TestBrowserPayloads(t *testing.T) {
 			return slices.Contains(all, want) || answer == want && len(all) > 0
 		})
 		does(t, ctx, chromedp.Navigate(w.url+"/policy"))
-		seen() // the rest of what was reported of it
+		seen() // discards the remaining reports of that script
 	}
 }

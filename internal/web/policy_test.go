@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
-// The page tests calls, tries another policy on recorded runs, keeps what was typed where it is wrong, and changes nothing.
+// TestPolicyPage checks that the page tests calls and applies another policy to recorded runs, keeps texts with mistakes, and changes nothing.
 func TestPolicyPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, true)
@@ -112,7 +112,7 @@ func TestPolicyPage(t *testing.T) {
 	}
 }
 
-// A user sees which fields of recorded answers have personal data.
+// TestPrivacyPage checks that a user sees which fields of recorded answers contain personal data.
 func TestPrivacyPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, true)
@@ -139,7 +139,8 @@ func TestPrivacyPage(t *testing.T) {
 	}
 }
 
-// A person tests a call and tries a policy with the keyboard: a mistake keeps the text, and the calls that change lead to their pages. Each state can be read by everybody.
+// TestBrowserPolicy tests a call and another policy with the keyboard. A text with a mistake stays in the editor, and each changed decision has a link to its
+// call. Each state of the page is accessible.
 func TestBrowserPolicy(t *testing.T) {
 	ctx := chromium(t)
 	axe, err := os.ReadFile(filepath.Join(npmtest.Install(t, "axe", os.DirFS("testdata/axe")), "node_modules", "axe-core", "axe.min.js"))

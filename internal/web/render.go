@@ -180,8 +180,8 @@ func codeLines(code any) (all []codeLine) {
 	return all
 }
 
-// failedAt returns the lines of a program and marks the line of an error, unless the error is in another file. It compares the
-// text of the line with that of the error to find out.
+// failedAt returns the lines of a program and marks the line of an error. The error may be in another file, so failedAt marks the line only if the line begins
+// with the source text in the error.
 func failedAt(code string, e *run.Error) []codeLine {
 	all := codeLines(code)
 	if e == nil || e.Line <= 0 || e.Line > len(all) {

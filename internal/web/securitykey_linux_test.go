@@ -23,16 +23,16 @@ import (
 
 const passphrase = "seven green kettles sing"
 
-// byKey is the configuration of a server where people confirm approvals on the dashboard.
+// byKey is the setting of a server where people confirm approvals on the dashboard.
 const byKey = "approvals: {confirm: webauthn}"
 
-// terminal is a command at a terminal, where lines are typed ahead.
+// terminal is a command at a terminal at which lines have been typed.
 type terminal struct {
 	t    testing.TB
 	exit chan int
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // holds a token after each write
+	more chan struct{} // receives a value after each write
 }
 
 // Write implements io.Writer.
@@ -52,7 +52,7 @@ func (c *terminal) String() string {
 	return c.text.String()
 }
 
-// shows waits until the command has written what a pattern matches, and returns its first group.
+// shows waits until the output matches a pattern, and returns the first group of the match.
 func (c *terminal) shows(pattern string) string {
 	c.t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -70,7 +70,7 @@ func (c *terminal) shows(pattern string) string {
 	}
 }
 
-// ends waits for the end of the command.
+// ends waits until the command ends, and checks its exit code.
 func (c *terminal) ends(want int) {
 	c.t.Helper()
 	select {
@@ -83,7 +83,7 @@ func (c *terminal) ends(want int) {
 	}
 }
 
-// atTerminal starts a command at a terminal where somebody types.
+// atTerminal starts a command at a terminal at which the given lines have been typed.
 func (w *world) atTerminal(typed []string, args ...string) *terminal {
 	w.t.Helper()
 	keyboard, tty, err := pty.Open()
@@ -95,7 +95,7 @@ func (w *world) atTerminal(typed []string, args ...string) *terminal {
 			w.t.Fatal(err)
 		}
 	}
-	go func() { _, _ = io.Copy(io.Discard, keyboard) }() // what the terminal shows; ends when it is closed
+	go func() { _, _ = io.Copy(io.Discard, keyboard) }() // discards what the terminal shows; ends when the terminal is closed
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &terminal{t: w.t, exit: make(chan int, 1), more: make(chan struct{}, 1)}
 	done := make(chan struct{})
@@ -114,7 +114,7 @@ func (w *world) atTerminal(typed []string, args ...string) *terminal {
 	return c
 }
 
-// confirmed is a server where people confirm approvals by security keys and a passphrase. Its address is that of localhost.
+// confirmed returns a server where people confirm approvals with security keys and a passphrase. Its address has the name localhost.
 func confirmed(t testing.TB, settings ...string) *world {
 	t.Helper()
 	w := setup(t, false, append(settings, byKey)...)
@@ -123,7 +123,7 @@ func confirmed(t testing.TB, settings ...string) *world {
 	return w
 }
 
-// restart starts the server again at its address.
+// restart restarts the server at the same address.
 func (w *world) restart() {
 	w.t.Helper()
 	at := w.url
@@ -132,10 +132,10 @@ func (w *world) restart() {
 	w.url = at
 }
 
-// widerKey makes an API key for people who approve.
+// widerKey creates an API key for an approver of all users.
 func (w *world) widerKey(name string) string { return w.keyWithRole(name, "approver") }
 
-// keyWithRole makes an API key at a terminal, with the passphrase.
+// keyWithRole creates an API key at a terminal, with the passphrase.
 func (w *world) keyWithRole(name, role string) string {
 	w.t.Helper()
 	c := w.atTerminal([]string{passphrase}, "keys", "create", name, "--role", role, "--json")
@@ -148,7 +148,7 @@ func (w *world) keyWithRole(name, role string) string {
 	return made.Key + made.Value
 }
 
-// authenticator gives a browser a security key with a PIN that somebody touches at once.
+// authenticator gives a browser a virtual security key with a PIN, which is touched at once.
 func authenticator(t testing.TB, ctx context.Context) {
 	t.Helper()
 	does(t, ctx, webauthn.Enable(), chromedp.ActionFunc(func(ctx context.Context) error {
@@ -160,7 +160,7 @@ func authenticator(t testing.TB, ctx context.Context) {
 	}))
 }
 
-// registers registers the security key of a browser, which is logged in, with the passphrase at a terminal.
+// registers registers the security key of a browser that is logged in. The passphrase is typed at a terminal.
 func (w *world) registers(ctx context.Context) {
 	w.t.Helper()
 	c := w.atTerminal([]string{passphrase}, "approvals", "security-keys", "add", "blue key", "--origin", w.url)
@@ -189,7 +189,8 @@ func (w *world) writes(token string, count int) {
 	}
 }
 
-// A person registers a security key, and approves one request and fifty at once with it, with the keyboard, also after a restart of the server.
+// TestBrowserSecurityKey registers a security key and approves one request, and fifty requests at once, with the keyboard. The key also works after a restart
+// of the server.
 func TestBrowserSecurityKey(t *testing.T) {
 	ctx := chromium(t)
 	w := confirmed(t)
@@ -225,7 +226,7 @@ func TestBrowserSecurityKey(t *testing.T) {
 	}
 }
 
-// Two people approve the same fifty requests at once, each with their own key: every request is approved once, by one of them.
+// TestBrowserTwoApprovers has two people with keys of their own approve the same fifty requests at the same time. Each request is approved once.
 func TestBrowserTwoApprovers(t *testing.T) {
 	ctx, other := chromium(t), chromium(t)
 	w := confirmed(t)
@@ -236,7 +237,7 @@ func TestBrowserTwoApprovers(t *testing.T) {
 		ctx context.Context
 		key string
 	}{{ctx, first}, {other, second}} {
-		must(t, chromedp.Run(one.ctx)) // the browser lives as long as its first context
+		must(t, chromedp.Run(one.ctx)) // the browser ends with its first context
 		authenticator(t, one.ctx)
 		w.logInAs(one.ctx, one.key)
 		w.registers(one.ctx)
@@ -247,7 +248,7 @@ func TestBrowserTwoApprovers(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for _, one := range []context.Context{ctx, other} {
-		wg.Go(func() { // the answer is a page, or words on this one: the other person was first
+		wg.Go(func() { // the result is a new page, or a message on this page if the other person was first
 			step, cancel := context.WithTimeout(one, stepTime)
 			defer cancel()
 			if err := chromedp.Run(step, keys("a"), there(".notice, [data-answer]:not([hidden]), .problem, #behind:not([hidden])")); err != nil {

@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/approval"
 )
 
-// softKey is a security key in software, which does what its test wants.
+// softKey is a security key in software that tests control.
 type softKey struct {
 	id      []byte
 	private *ecdsa.PrivateKey
@@ -43,7 +43,7 @@ const (
 	attested = 0x40
 )
 
-// data is authenticator data.
+// data returns authenticator data.
 func (k *softKey) data(rp string, flags byte) []byte {
 	sum := sha256.Sum256([]byte(rp))
 	return binary.BigEndian.AppendUint32(append(sum[:], flags), k.counter)
@@ -51,22 +51,22 @@ func (k *softKey) data(rp string, flags byte) []byte {
 
 func raw64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// clientData is what a browser says of a page.
+// clientData returns the data with which a browser describes a page.
 func clientData(kind, challenge, origin string, cross bool) []byte {
-	text, _ := json.Marshal(map[string]any{"type": kind, "challenge": challenge, "origin": origin, "crossOrigin": cross}) // strings and a truth
+	text, _ := json.Marshal(map[string]any{"type": kind, "challenge": challenge, "origin": origin, "crossOrigin": cross}) // strings and booleans can always be encoded
 	return text
 }
 
-// create is the answer to a registration.
+// create returns the key's answer to a registration.
 func (k *softKey) create(challenge, origin string) map[string]any {
-	point, _ := k.private.PublicKey.Bytes() // it is a point of the curve
+	point, _ := k.private.PublicKey.Bytes() // the key is a point of the curve
 	cose := slices.Concat([]byte{0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20}, point[1:33], []byte{0x22, 0x58, 0x20}, point[33:])
 	data := slices.Concat(k.data("localhost", present|verified|attested), make([]byte, 16), []byte{0, byte(len(k.id))}, k.id, cose)
 	object := slices.Concat([]byte{0xa3, 0x63}, []byte("fmt"), []byte{0x64}, []byte("none"), []byte{0x67}, []byte("attStmt"), []byte{0xa0, 0x68}, []byte("authData"), []byte{0x58, byte(len(data))}, data)
 	return map[string]any{"response": map[string]string{"clientDataJSON": raw64(clientData("webauthn.create", challenge, origin, false)), "attestationObject": raw64(object)}}
 }
 
-// signs is an answer with a client's data and flags.
+// signs returns a signed answer with the given client data and flags.
 func (k *softKey) signs(client []byte, rp string, flags byte) map[string]any {
 	data, hash := k.data(rp, flags), sha256.Sum256(client)
 	sum := sha256.Sum256(slices.Concat(data, hash[:]))
@@ -74,13 +74,13 @@ func (k *softKey) signs(client []byte, rp string, flags byte) map[string]any {
 	return map[string]any{"id": raw64(k.id), "response": map[string]string{"clientDataJSON": raw64(client), "authenticatorData": raw64(data), "signature": raw64(signature)}}
 }
 
-// get is the answer of a key that somebody has touched.
+// get returns the answer of a key that was touched.
 func (k *softKey) get(challenge, origin string) map[string]any {
 	k.counter++
 	return k.signs(clientData("webauthn.get", challenge, origin, false), "localhost", present|verified)
 }
 
-// refusedAPI sends JSON to the HTTP API, and returns the status with the reason of a refusal.
+// refusedAPI sends JSON to the HTTP API, and returns the status and the reason of a refusal.
 func (w *world) refusedAPI(token, path string, body any) (int, string) {
 	w.t.Helper()
 	var got struct{ Detail string }
@@ -88,7 +88,7 @@ func (w *world) refusedAPI(token, path string, body any) (int, string) {
 	return status, got.Detail
 }
 
-// links starts a registration at a terminal, where somebody types, and returns the secret of its link.
+// links starts a registration at a terminal, and returns the secret in its link.
 func (w *world) links(typed ...string) (c *terminal, secret string) {
 	w.t.Helper()
 	c = w.atTerminal(typed, "approvals", "security-keys", "add", "--origin", w.url)
@@ -105,7 +105,7 @@ func (w *world) puts(token, secret string, k *softKey) (int, string) {
 	return w.refusedAPI(token, "/v1/security-keys", map[string]any{"registration": secret, "credential": k.create(asked.PublicKey.Challenge, w.url)})
 }
 
-// registered is a key that a person has confirmed.
+// registered returns a key whose registration a person has confirmed.
 func (w *world) registered(token string) *softKey {
 	w.t.Helper()
 	k := newSoftKey(w.t)
@@ -117,7 +117,7 @@ func (w *world) registered(token string) *softKey {
 	return k
 }
 
-// keysConfirmed is how many security keys approve.
+// keysConfirmed returns the number of registered security keys.
 func (w *world) keysConfirmed() int {
 	w.t.Helper()
 	var all struct{ SecurityKeys []json.RawMessage }
@@ -125,7 +125,7 @@ func (w *world) keysConfirmed() int {
 	return len(all.SecurityKeys)
 }
 
-// asks starts a program whose write waits, and returns its request.
+// asks starts a program whose write waits for an approval, and returns the request.
 func (w *world) asks(token, title string) api.SeenRequest {
 	w.t.Helper()
 	var out struct{ RunID, Status string }
@@ -139,7 +139,7 @@ func (w *world) asks(token, title string) api.SeenRequest {
 	return api.SeenRequest{ID: all.Approvals[i].ID, Digest: all.Approvals[i].Sight().Digest}
 }
 
-// question is what a security key is asked.
+// question returns the question that a security key has to answer to approve requests.
 func (w *world) question(token string, chosen ...api.SeenRequest) api.Question {
 	w.t.Helper()
 	var q api.Question
@@ -149,7 +149,7 @@ func (w *world) question(token string, chosen ...api.SeenRequest) api.Question {
 	return q
 }
 
-// edit changes the database as everybody can who may write the file.
+// edit changes the database, as any process can that may write the file.
 func (w *world) edit(statement string, args ...any) {
 	w.t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(w.dir, "harness.db"))
@@ -159,7 +159,7 @@ func (w *world) edit(statement string, args ...any) {
 	must(w.t, err)
 }
 
-// stored is what the database has of a subject.
+// stored returns the confirmation of a subject in the database.
 func (w *world) stored(subject string) (value []byte) {
 	w.t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(w.dir, "harness.db"))
@@ -169,7 +169,8 @@ func (w *world) stored(subject string) (value []byte) {
 	return value
 }
 
-// An attacker with the local token, who can send what they want over HTTP, approves nothing with answers of a person's key that are for something else.
+// TestSecurityKeyAttacks checks an attacker with the local token who can send any request. Answers of a person's key that are for something else approve
+// nothing.
 func TestSecurityKeyAttacks(t *testing.T) {
 	t.Parallel()
 	w := confirmed(t)
@@ -241,7 +242,7 @@ func TestSecurityKeyAttacks(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, why)
 		}
 	}
-	// The request is changed in the store between question and answer.
+	// The request changes in the store between the question and the answer.
 	q := w.question(w.token, second)
 	w.edit(`UPDATE approvals SET request = replace(request, '"second"', '"forged"') WHERE id = ?`, second.ID)
 	if status, why := answer(q.Batch, k.get(q.PublicKey.Challenge, w.url)); status != http.StatusForbidden || !strings.Contains(why, "for something else") {
@@ -251,7 +252,7 @@ func TestSecurityKeyAttacks(t *testing.T) {
 		t.Fatalf("written: %q", n)
 	}
 
-	// The answer itself is taken once, also by a server that has restarted; a copy of the key shows by its counter.
+	// An answer is accepted once, also by a restarted server. A copy of the key is noticed by its counter.
 	q = w.question(w.token, first)
 	good := k.get(q.PublicKey.Challenge, w.url)
 	var got api.AnsweredList
@@ -266,7 +267,7 @@ func TestSecurityKeyAttacks(t *testing.T) {
 	if status, why := answer(q.Batch, good); status != http.StatusForbidden || !strings.Contains(why, "copied") {
 		t.Errorf("once more after a restart: %d %s", status, why)
 	}
-	third := w.asks(w.token, "first") // the same call once more
+	third := w.asks(w.token, "first") // the same call as the first one
 	q = w.question(w.token, third)
 	k.counter -= 2
 	if status, why := answer(q.Batch, k.get(q.PublicKey.Challenge, w.url)); status != http.StatusForbidden || !strings.Contains(why, "copied") {
@@ -274,7 +275,7 @@ func TestSecurityKeyAttacks(t *testing.T) {
 	}
 	k.counter += 10
 
-	// What is written into the store counts for nothing: a signature for another request, and a key that no person has confirmed.
+	// Forged data in the store has no effect: a signature for another request, and a key that no person has confirmed.
 	w.edit(`UPDATE approvals SET status = 'approved', decided = (SELECT decided FROM approvals WHERE id = ?1), decided_by = 'local', due = (SELECT decided FROM approvals WHERE id = ?1),
 		signature = (SELECT signature FROM approvals WHERE id = ?1) WHERE id = ?2`, first.ID, third.ID)
 	w.eventually("the forged approval is ignored", func() bool { return strings.Contains(w.out.String(), "no valid signature") })
@@ -308,7 +309,7 @@ func TestSecurityKeyAttacks(t *testing.T) {
 	}
 }
 
-// hexOf is a hash as confirmations have it.
+// hexOf returns the hash of a content in the form that confirmations use.
 func hexOf(content []byte) string {
 	sum := sha256.Sum256(content)
 	const digits = "0123456789abcdef"
@@ -320,8 +321,8 @@ func hexOf(content []byte) string {
 	return b.String()
 }
 
-// A security key is registered by nobody without the passphrase: not over HTTP with the local token, not by a link of the attacker's own, and not in place of the
-// person's key.
+// TestSecurityKeyRegistrationAttacks checks that nobody can register a security key without the passphrase: not over HTTP with the local token, not with a link
+// of the attacker, and not in place of the person's key.
 func TestSecurityKeyRegistrationAttacks(t *testing.T) {
 	t.Parallel()
 	w := confirmed(t)
@@ -347,7 +348,7 @@ func TestSecurityKeyRegistrationAttacks(t *testing.T) {
 	if status, why := w.refusedAPI(w.token, "/v1/approvals/questions", map[string]any{"origin": w.url, "requests": []api.SeenRequest{request}}); status != http.StatusForbidden {
 		t.Errorf("a key that no person has confirmed is asked: %d %s", status, why)
 	}
-	// It writes its key into the person's registration in the store, without the secret of the link.
+	// The attacker writes a key into the stored registration of the person, without the secret of the link.
 	c, _ = w.links(passphrase)
 	var r approval.Registration
 	must(t, json.Unmarshal(w.stored("registration of a security key"), &r))
@@ -360,7 +361,7 @@ func TestSecurityKeyRegistrationAttacks(t *testing.T) {
 	if !strings.Contains(c.String(), "not put there by the page") {
 		t.Errorf("the terminal: %s", c)
 	}
-	// A link that is too old.
+	// This link has expired.
 	c, secret = w.links(passphrase)
 	w.ahead.Add(int64(approval.RegistrationLife + time.Second))
 	if status, _ := w.puts(w.token, secret, own); status != http.StatusForbidden {
@@ -372,8 +373,8 @@ func TestSecurityKeyRegistrationAttacks(t *testing.T) {
 	}
 }
 
-// A security key approves for the one who has registered it: not for another, and not for the calls of their own credential. Once it is removed, what it has approved
-// and was not made yet is void.
+// TestSecurityKeyOfOthers checks that a security key approves only for the person who registered it, and not calls of that person's own credential. When the
+// key is removed, its approvals of calls that were not made yet become void.
 func TestSecurityKeyOfOthers(t *testing.T) {
 	t.Parallel()
 	w := confirmed(t)

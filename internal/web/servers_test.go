@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The page adds what it can, says why it could not add the rest, and keeps what was typed.
+// TestAddServers checks that the page adds the servers that it can add, gives the reasons for the others, and keeps the text.
 func TestAddServers(t *testing.T) {
 	t.Parallel()
 	document := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A form takes the cookie of a browser, its token, and an address that is the server's own; what misses one of them changes nothing.
+// TestForms checks that a form needs the cookie, the token of the session and an address of the server. Without one of them, nothing changes.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
@@ -53,7 +53,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Without a session every page leads to the login, and tells nothing. A link logs in once. A session ends with a logout and with its key.
+// TestSessions checks that every page without a session leads to the login and shows nothing. A link works once. A session ends with a logout and with its key.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
@@ -110,7 +110,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// A reader sees what the API shows to the same key, and a key that is revoked ends its open pages.
+// TestReaders checks that a reader sees what the API shows for the same key, and that a revoked key ends its sessions.
 func TestReaders(t *testing.T) {
 	t.Parallel()
 	w := setup(t, true)
@@ -152,7 +152,7 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// One request that cannot be decided stops no other, and the page says which.
+// TestDecideSeveral checks that a request that cannot be decided does not stop the others, and that the page names it.
 func TestDecideSeveral(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
@@ -177,10 +177,10 @@ func TestDecideSeveral(t *testing.T) {
 	w.eventually("two notes are written", func() bool { return len(w.tools.notes()) == 2 })
 }
 
-// A page counts as one request, however much it asks: the limit of requests is not used up by looking.
+// TestPagesAreCounted checks that a page counts as one request of the rate limit, however many requests it makes.
 func TestPagesAreCounted(t *testing.T) {
 	t.Parallel()
-	w := setup(t, false, "server: {rateLimit: {max: 1}}") // 100 requests
+	w := setup(t, false, "server: {rateLimit: {max: 1}}") // allows 100 requests of any kind
 	r := w.login(w.token)
 	for i := range 80 {
 		if got := r.get("/"); got.status != http.StatusOK {
@@ -196,7 +196,7 @@ func TestPagesAreCounted(t *testing.T) {
 	}
 }
 
-// Files are put into a session and fetched as files to save, whatever they hold and are called.
+// TestFiles uploads files and downloads them with any content and name.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)

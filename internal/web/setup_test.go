@@ -24,10 +24,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// shared holds what all tests use: the compiled engine, which takes half a second to make.
+// shared is a directory with what all tests use: the compiled engine, which takes half a second to make.
 var shared string
 
-// TestMain makes the test binary worker and demo server, as the harness re-executes it.
+// TestMain makes the test binary a worker or demo server if its arguments ask for that.
 func TestMain(m *testing.M) {
 	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
@@ -41,12 +41,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is harness serve with its dashboard, with an MCP server that says what the test wants, and a model that obeys.
+// world is a harness serve with its dashboard, an MCP server whose answers tests choose, and a fake model.
 type world struct {
 	t       testing.TB
 	dir     string
 	url     string
-	token   string // the local token; empty once there are keys
+	token   string // the local token; empty if there are keys
 	environ []string
 	tools   *toolServer
 	out     *serverLog
@@ -64,7 +64,7 @@ mcpServers:
   notes: {url: "%[2]s"}
 `
 
-// serverLog is what the server has written, with a signal for the line that says where it listens.
+// serverLog is the output of the server. It signals the line with the address.
 type serverLog struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -165,7 +165,7 @@ func (w *world) main(ctx context.Context, stdout, stderr io.Writer, args ...stri
 // now is the clock of the harness.
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
-// command is what a command prints.
+// command returns the output of a command.
 func (w *world) command(args ...string) string {
 	w.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -175,7 +175,7 @@ func (w *world) command(args ...string) string {
 	return stdout.String()
 }
 
-// key makes an API key; no user is any.
+// key creates an API key. An empty user means a key for all users.
 func (w *world) key(name, role, user string) string {
 	w.t.Helper()
 	args := []string{"keys", "create", name, "--role", role, "--json"}
@@ -192,7 +192,7 @@ func (w *world) key(name, role, user string) string {
 	return made.Key + made.Value
 }
 
-// api sends JSON to the HTTP API and reads the answer.
+// api sends JSON to the HTTP API, decodes the response, and returns the status.
 func (w *world) api(token, method, path string, body, into any) int {
 	w.t.Helper()
 	text, err := json.Marshal(body)
@@ -225,7 +225,7 @@ func (w *world) api(token, method, path string, body, into any) int {
 	return answer.StatusCode
 }
 
-// store puts a file of the API.
+// store uploads a file with the API.
 func (w *world) store(path, text string) {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPut, w.url+path, strings.NewReader(text))
@@ -243,7 +243,7 @@ func (w *world) store(path, text string) {
 	}
 }
 
-// run executes a program and returns its id and status.
+// run executes a program, and returns the id and the status of its run.
 func (w *world) run(token, code string) (id, status string) {
 	w.t.Helper()
 	var out struct {
@@ -256,7 +256,7 @@ func (w *world) run(token, code string) (id, status string) {
 	return out.RunID, out.Status
 }
 
-// reader is a browser without a screen: it keeps cookies and follows no redirect.
+// reader is a browser without a screen. It keeps cookies and follows no redirects.
 type reader struct {
 	w      *world
 	client *http.Client
@@ -327,13 +327,13 @@ func (r *reader) post(path string, fields ...string) answer {
 	return r.do(http.MethodPost, path, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()))
 }
 
-// toolServer is an MCP server over HTTP whose texts attack who shows them.
+// toolServer is an MCP server over HTTP whose texts are payloads.
 type toolServer struct {
 	url string
 	mu  sync.Mutex
-	// written are the texts of calls of write.
+	// written has the texts of calls of the tool write.
 	written []string
-	mood    string // the description of the tool of /moody
+	mood    string // description of the tool of /moody
 }
 
 func newToolServer(t testing.TB) *toolServer {
@@ -381,7 +381,7 @@ func newToolServer(t testing.TB) *toolServer {
 				{"name": "fail", "description": "Fails.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
 				{"name": payloads[1], "description": payload, "inputSchema": object},
 			}
-			for i, p := range payloads { // lists show the beginning of a description
+			for i, p := range payloads { // lists show only the beginning of a description
 				all = append(all, map[string]any{"name": fmt.Sprintf("about%d", i), "description": p, "inputSchema": map[string]any{"type": "object", "properties": map[string]any{
 					p: map[string]any{"type": "string", "description": p, "enum": []string{p}},
 				}}})
@@ -418,7 +418,7 @@ func newToolServer(t testing.TB) *toolServer {
 	return s
 }
 
-// manyNotes is a JSON value with many items, and keys that attack.
+// manyNotes returns a JSON value with many items, and with payloads as keys.
 func manyNotes(count int) string {
 	texts, items := map[string]string{}, make([]map[string]any, count)
 	for _, p := range payloads {
@@ -427,7 +427,7 @@ func manyNotes(count int) string {
 	for i := range items {
 		items[i] = map[string]any{"id": i, "title": payloads[i%len(payloads)], "tags": []string{"a", "b"}}
 	}
-	text, _ := json.Marshal(map[string]any{"items": items, "texts": texts}) // texts and numbers
+	text, _ := json.Marshal(map[string]any{"items": items, "texts": texts}) // texts and numbers can always be encoded
 	return string(text)
 }
 
@@ -438,14 +438,14 @@ func (s *toolServer) change(mood string) {
 	s.mood = mood
 }
 
-// notes are the texts of calls of write.
+// notes returns the texts of calls of the tool write.
 func (s *toolServer) notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.written...)
 }
 
-// eventually waits for what another goroutine does without a signal.
+// eventually waits until is returns true, for changes by other goroutines that send no signal.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {

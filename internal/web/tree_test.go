@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// follow shows the tree at an address.
+// follow returns the tree that the page at an address shows.
 func follow(t interface{ Fatalf(string, ...any) }, raw json.RawMessage, address string) tree {
 	at, err := url.Parse(address)
 	if err != nil {
@@ -37,7 +37,7 @@ func follow(t interface{ Fatalf(string, ...any) }, raw json.RawMessage, address 
 	return got
 }
 
-// gather reads a value from the trees that links lead to.
+// gather puts a value together from the pages that its links lead to.
 func gather(t interface{ Fatalf(string, ...any) }, raw json.RawMessage, address string) any {
 	page := follow(t, raw, address)
 	if page.Kind == "" {
@@ -86,7 +86,7 @@ func gather(t interface{ Fatalf(string, ...any) }, raw json.RawMessage, address 
 	return object
 }
 
-// Everything in a value is reached by the links of its pages, none of which has more nodes than it may.
+// TestTreeIsWhole checks that the links of its pages lead to everything in a value, and that no page has too many nodes.
 func TestTreeIsWhole(t *testing.T) {
 	t.Parallel()
 	word := rapid.SampledFrom([]string{"a", "b", "a/b", "~", "~1", "", "ä", "0", " ", "%2F"})
@@ -109,7 +109,7 @@ func TestTreeIsWhole(t *testing.T) {
 	})
 }
 
-// A text is shown by pages, a short value as it is, and what is not there is not.
+// TestTree checks that a long text is shown in pages, that a short value is shown as it is, and that a wrong pointer leads to nothing.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", maxShown)

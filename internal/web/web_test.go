@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// filled is a world with something on every page.
+// filled returns a world with content for every page, and the paths of the pages.
 func filled(t testing.TB) (w *world, paths []string) {
 	w = setup(t, false)
 	w.api(w.token, "GET", "/v1/tools", nil, nil)
@@ -63,13 +63,13 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 	return w, paths
 }
 
-// noPages are paths of what browsers get that is no page, of a run and a task that have ended.
+// noPages returns paths that answer a browser with something else than a page, for a run and a task that have ended.
 func (w *world) noPages(run, task string) []string {
 	w.store("/v1/skills/count/count.js?userId=local", "export const count = (all) => all.length;\n")
 	return []string{"/runs/" + run + "/live", "/tasks/" + task + "/live", "/runs/" + run + "/recording", "/approvals/waiting", "/skills/count/count.js?userId=local", "/editor/tools", "/editor/tools/notes__list"}
 }
 
-// What a server, a model or a program says is text on every page, and what a page is for is on it.
+// TestPagesShowTexts checks that pages show texts of servers, models and programs as texts, and that each page has its content.
 func TestPagesShowTexts(t *testing.T) {
 	t.Parallel()
 	w, paths := filled(t)
@@ -137,7 +137,7 @@ func TestPagesShowTexts(t *testing.T) {
 	}
 }
 
-// A run that has ended is written again: its program and session are in the form, with the line that failed, and lines stay where they are.
+// TestEditAgain checks the form to edit the program of a run: it has the program and the session, and marks the failed line.
 func TestEditAgain(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
@@ -167,7 +167,7 @@ func TestEditAgain(t *testing.T) {
 	}
 }
 
-// Scripts and styles are sent compressed, and once; the editor is no part of a page before its form is opened.
+// TestAssets checks that scripts and styles are compressed and sent only once, and that pages load the editor only when its form is opened.
 func TestAssets(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
@@ -199,7 +199,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// The recording of a run is a file that replays, also where its journal has several pages.
+// TestRecording checks that the downloaded recording of a run can be replayed, also if its journal has several pages.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false, "server: {rateLimit: {enabled: false}}")
@@ -230,7 +230,7 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// The owner of a run sees values in place of tokens on demand; the page and its journal keep the tokens.
+// TestReveal checks that the owner of a run can see values in place of tokens, and that the page and the journal keep the tokens.
 func TestReveal(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
@@ -251,7 +251,7 @@ func TestReveal(t *testing.T) {
 	}
 }
 
-// The audit log is verified from its page, which says what is wrong with it; users who are no admin see neither.
+// TestAuditPage checks that the page verifies the audit log and shows what is wrong with it. Only admins see it.
 func TestAuditPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, true)
@@ -282,7 +282,7 @@ func TestAuditPage(t *testing.T) {
 	}
 }
 
-// An administrator sees the keys, never their values, and ends one: its requests and its session of the dashboard are refused from then on.
+// TestKeysPage checks that an admin sees the keys without their values and can revoke one. Requests and sessions with that key are refused from then on.
 func TestKeysPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, true)
@@ -319,7 +319,7 @@ func TestKeysPage(t *testing.T) {
 	}
 }
 
-// What works is examined on demand, with the walls of the sandbox; users who are no admin see nothing of it.
+// TestDoctorPage checks that an admin can examine the installation, with the walls of the sandbox, and that other users cannot.
 func TestDoctorPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, true)
@@ -338,7 +338,7 @@ func TestDoctorPage(t *testing.T) {
 			t.Errorf("%d, no %q: %s", got.status, text, got.text)
 		}
 	}
-	// It says what the command says of the same configuration.
+	// The page shows the findings of the command for the same configuration.
 	var said []struct{ Name, State string }
 	if err := json.Unmarshal([]byte(w.command("doctor", "--json")), &said); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The data is part of what users see in the demo and of what recorded runs replay: a change must be on purpose.
+// wantHash is the hash of the data. Users see the data in the demo, and recorded runs depend on it, so it must not change by accident.
 const wantHash = "4054aaa53d542a378992b527767cb4655af01bc041d2cb2001563472bd8645b5"
 
 func TestDeterministic(t *testing.T) {

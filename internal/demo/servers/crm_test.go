@@ -51,7 +51,7 @@ func TestCRMSearch(t *testing.T) {
 	}
 }
 
-// The ids of the CRM are those of the database.
+// TestCRMMatchesDatabase checks that the CRM and the database use the same ids.
 func TestCRMMatchesDatabase(t *testing.T) {
 	t.Parallel()
 	c, db := connect(t, "crm", t.TempDir()), sharedDatabase(t)
@@ -114,7 +114,7 @@ func TestCRMNotes(t *testing.T) {
 	}
 	call[noted](t, c, "update_note", arguments{"id": 1002, "note": "gone tomorrow"})
 	call[noted](t, c, "update_note", arguments{"id": 1002, "note": ""})
-	// Another process stands for the next session.
+	// A new process stands for the next session.
 	next := connect(t, "crm", dir)
 	if got := call[noted](t, next, "get", arguments{"id": 1001}).Note; got != "prefers \"mail\"\n" {
 		t.Errorf("note %q", got)

@@ -14,10 +14,10 @@ import (
 	"mcp-code-exec-harness/internal/demo/dataset"
 )
 
-// patient gives a query the time that it may take under the race detector on a busy machine.
+// patient returns arguments with a timeout that suffices under the race detector on a busy machine.
 func patient(query string) arguments { return arguments{"query": query, "timeout_ms": 60_000} }
 
-// What the well-known example asks: thousands of rows whose amounts add up to what SQL says.
+// TestSalesTotals runs the query of the well-known example: the amounts of thousands of rows add up to the sum that SQL computes.
 func TestSalesTotals(t *testing.T) {
 	t.Parallel()
 	c := sharedDatabase(t)
@@ -197,7 +197,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Endless statements end in time, and the server goes on answering.
+// TestQueryTimeout checks that endless statements are stopped, and that the server then still answers.
 func TestQueryTimeout(t *testing.T) {
 	t.Parallel()
 	c := sharedDatabase(t)
@@ -209,7 +209,7 @@ func TestQueryTimeout(t *testing.T) {
 		"SELECT count(*) FROM sales a, sales b, sales c",
 	} {
 		got := refused(t, c, "query", arguments{"query": query, "timeout_ms": 300})
-		// Sorting an endless table may meet the memory limit first.
+		// Sorting an endless table may reach the memory limit before the timeout.
 		if !strings.Contains(got, "stopped after 300ms") && !strings.Contains(got, "out of memory") {
 			t.Errorf("%s was refused with %q", query, got)
 		}
@@ -273,7 +273,7 @@ func FuzzCheckOneStatement(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		_ = checkOneStatement(s) // must end and not panic
+		_ = checkOneStatement(s) // it must return and not panic
 		if err := checkOneStatement(s + "\n;x"); err == nil && checkOneStatement(s) == nil && !strings.ContainsAny(s, "'\"`[*") {
 			t.Errorf("a statement behind %q was not seen", s)
 		}

@@ -123,7 +123,7 @@ func TestSendRefused(t *testing.T) {
 	}
 }
 
-// A link planted in the directory leads nowhere outside it.
+// TestSendStaysInside checks that a symbolic link in the directory leads to no file outside.
 func TestSendStaysInside(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The calls that the well-known n8n example makes, with the values it uses.
+// TestN8NExample makes the calls of the well-known n8n example, with its values.
 func TestN8NExample(t *testing.T) {
 	t.Parallel()
 	nodes, workflows := connect(t, "n8n-nodes", t.TempDir()), connect(t, "n8n-workflows", t.TempDir())

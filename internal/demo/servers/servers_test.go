@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// The variables that turn the test binary into a demo server.
+// These variables make the test binary a demo server.
 const (
 	serverVariable = "DEMO_TEST_SERVER"
 	dirVariable    = "DEMO_TEST_DIR"
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 
 type arguments = map[string]any
 
-// client is a session with a demo server that runs as a child process over stdio.
+// client is a session with a demo server in a child process.
 type client struct {
 	*mcp.ClientSession
 	tools map[string]*mcp.Tool
@@ -74,7 +74,7 @@ func connect(t *testing.T, name, dir string) client {
 func start(ctx context.Context, name, dir string) (client, error) {
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), serverVariable+"="+name, dirVariable+"="+dir,
-		"GORACE=atexit_sleep_ms=0") // or each child waits a second at its end when built with -race
+		"GORACE=atexit_sleep_ms=0") // otherwise each child process built with -race waits a second before it exits
 	command.Stderr = os.Stderr
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).
 		Connect(ctx, &mcp.CommandTransport{Command: command}, nil)
@@ -99,8 +99,8 @@ var (
 	})
 )
 
-// sharedDatabase is one database server for all tests: filling it takes seconds under the race detector, and no test
-// can change it.
+// sharedDatabase returns a client of a database server that all tests share. Filling a database takes seconds under the race detector, and no test can change
+// it.
 func sharedDatabase(t *testing.T) client {
 	t.Helper()
 	c, err := shared()
@@ -110,8 +110,8 @@ func sharedDatabase(t *testing.T) client {
 	return c
 }
 
-// try calls a tool. A good answer is checked against the tool's output schema and against its own text; a bad one is
-// returned as the server's words.
+// try calls a tool. It checks a successful answer against the tool's output schema and against the text of the answer. For a failed call, it returns the error
+// text.
 func (c client) try(t *testing.T, name string, arguments any) (value json.RawMessage, problem string) {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
@@ -274,7 +274,7 @@ func TestServeBadDirectory(t *testing.T) {
 	}
 }
 
-// Serve must end both when the client goes and when it is told to.
+// TestServeEnds checks that Serve ends when its input ends and when its context is cancelled.
 func TestServeEnds(t *testing.T) {
 	t.Parallel()
 	if err := Serve(t.Context(), "crm", t.TempDir(), strings.NewReader(""), io.Discard); err != nil {
