@@ -55,6 +55,14 @@ func (p *Part) of(at *spot) *spot {
 	return &part
 }
 
+// received returns the size of a part, and the number of files that it takes more to write to it: 1 if it does not exist yet.
+func (s *spot) received() (bytes, files int64) {
+	if s.info == nil {
+		return 0, 1
+	}
+	return s.info.Size(), 0
+}
+
 // receiveBytes is the number of bytes written at a time, so that a slow sender does not delay others.
 const receiveBytes = 256 << 10
 
@@ -76,10 +84,9 @@ func (p *Part) Fits(ctx context.Context, size int64) error {
 		if at.isDir() || at.path == "." {
 			return &Error{Code: IsDirectory}
 		}
-		if part := p.of(at); part.info != nil {
-			size -= part.info.Size()
-		}
-		return s.room(ctx, size, 0)
+		part := p.of(at)
+		have, more := part.received()
+		return s.room(ctx, size-have, more+int64(len(part.missing)))
 	})
 }
 
@@ -123,13 +130,7 @@ func (p *Part) receive(ctx context.Context, offset int64, data []byte) error {
 			return &Error{Code: IsDirectory}
 		}
 		part := p.of(at)
-		var have, more int64
-		switch {
-		case part.info != nil:
-			have = part.info.Size()
-		default:
-			more = 1
-		}
+		have, more := part.received()
 		if offset != have && offset != 0 {
 			return invalid("%d bytes of the file have come, and this part begins at %d", have, offset)
 		}

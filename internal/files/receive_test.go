@@ -76,6 +76,34 @@ func TestReceive(t *testing.T) {
 	}
 }
 
+// TestFits: a file that a quota of files will refuse is refused before its first byte.
+func TestFits(t *testing.T) {
+	t.Parallel()
+	base, err := OpenBase(t.TempDir(), Options{Limits: Limits{MaxFiles: 2}, Section: "workspace"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	d, err := base.Open("user", "session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.WriteFile("a", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"b": true, "in/b": false} { // in/b takes a directory as well
+		err := d.Part(path, "").Fits(t.Context(), 1)
+		_, failed := d.Part(path, "").Receive(t.Context(), 0, strings.NewReader("x"))
+		if (err == nil) != want || (failed == nil) != want {
+			t.Errorf("%s fits: %v; received: %v", path, err, failed)
+		}
+		if err := d.Part(path, "").Abort(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
