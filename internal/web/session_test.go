@@ -102,11 +102,17 @@ func TestSessions(t *testing.T) {
 	if got := anybody.get("/", "Cookie", name+"="+once); got.status != http.StatusSeeOther {
 		t.Errorf("the code of a link as a cookie: %d", got.status)
 	}
+	copied := r.client.Jar.Cookies(at)[0].String() // what somebody else may have of it
+	if got := anybody.get("/", "Cookie", copied); got.status != http.StatusOK {
+		t.Errorf("a copy of the cookie before the logout: %d", got.status)
+	}
 	if got := r.post("/logout"); got.status != http.StatusSeeOther {
 		t.Errorf("log out: %d", got.status)
 	}
-	if got := r.get("/"); got.status != http.StatusSeeOther {
-		t.Errorf("a page after the logout: %d", got.status)
+	for _, got := range []answer{r.get("/"), anybody.get("/", "Cookie", copied)} {
+		if got.status != http.StatusSeeOther {
+			t.Errorf("a page after the logout: %d", got.status)
+		}
 	}
 }
 

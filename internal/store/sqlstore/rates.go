@@ -9,12 +9,6 @@ import (
 
 var _ auth.Rates = (*Store)(nil)
 
-// Remote reports whether the store is on a server, which processes on other machines may use too.
-func (s *Store) Remote() bool {
-	_, is := s.database.(*server)
-	return is
-}
-
 // microseconds is the time of the server, so that clocks of machines may differ.
 const microseconds = "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint"
 
