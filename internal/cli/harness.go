@@ -60,6 +60,8 @@ type store interface {
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
 	// Remote reports whether processes on other machines may use the store. Only then it counts requests.
 	Remote() bool
+	// KeysRevoked calls f soon after a key was revoked; see api.Options.
+	KeysRevoked(ctx context.Context, f func()) error
 	auth.Rates
 	web.Once
 }

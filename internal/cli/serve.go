@@ -179,11 +179,11 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 		},
 		Tiers: tiers.Names, Runners: h.Tiers().Runners,
 	})
-	options.Harness, options.Tasks = h, tasks
 	store, err := h.Store()
 	if err != nil {
 		return err
 	}
+	options.Harness, options.Tasks, options.KeysRevoked = h, tasks, store.KeysRevoked
 	secret := []byte(cfg.Server.Secret)
 	if store.Remote() { // This also refuses a server whose key of personal data is not that of the others.
 		made, err := h.Common().Key(ctx, "server.secret", func() ([]byte, error) { return []byte(rand.Text() + rand.Text()), nil })

@@ -113,11 +113,16 @@ func (s *sessions) of(r *http.Request) (session, error) {
 	if err != nil {
 		return session{}, err
 	}
-	ended, err := s.once.Reached(r.Context(), "", endedKey(made), 1)
+	ended, err := s.ended(r.Context(), made)
 	if err == nil && ended {
 		err = errNoSession
 	}
 	return made, err
+}
+
+// ended reports whether a session has ended with a logout.
+func (s *sessions) ended(ctx context.Context, of session) (bool, error) {
+	return s.once.Reached(ctx, "", endedKey(of), 1)
 }
 
 // endedKey is the key under which Once notes the end of a session.
