@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"html"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A form takes the cookie of a browser, its token, and an address that is the server's own; what misses one of them changes nothing.
@@ -155,6 +157,45 @@ func TestReaders(t *testing.T) {
 	}
 	if got := his.get("/runs"); got.status != http.StatusSeeOther || !strings.HasPrefix(got.header.Get("Location"), "/login") {
 		t.Errorf("a page of a revoked key: %d", got.status)
+	}
+}
+
+// The stream of an open page ends after the logout.
+func TestLogoutEndsStreams(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	r, other := w.login(w.token), w.login(w.token)
+	id, _ := w.run(w.token, "return await tools.notes.write({title: 'x'})") // it waits for an approval
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	open := func(r *reader) io.ReadCloser {
+		t.Helper()
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/runs/"+id+"/live", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := r.client.Do(q)
+		if err != nil || stream.StatusCode != http.StatusOK {
+			t.Fatalf("live: %v, %v", stream, err)
+		}
+		t.Cleanup(func() { stream.Body.Close() })
+		return stream.Body
+	}
+	its, another, ended := open(r), open(other), make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, another)
+		ended <- err
+	}()
+	if got := r.post("/logout"); got.status != http.StatusSeeOther {
+		t.Fatalf("log out: %d", got.status)
+	}
+	if _, err := io.Copy(io.Discard, its); ctx.Err() != nil {
+		t.Errorf("a stream goes on after the logout: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the stream of another session has ended: %v", err)
+	default:
 	}
 }
 
