@@ -88,6 +88,8 @@ type Options struct {
 	// Heartbeat is the interval at which a stream of events sends a comment or a ping; 0 means 15 s. Recheck is the interval at which the credential of
 	// a stream is checked again; 0 means 5 s.
 	Heartbeat, Recheck time.Duration
+	// KeysRevoked calls f soon after a key was revoked, until ctx ends: then the credentials of all streams are checked. nil means only every Recheck.
+	KeysRevoked func(ctx context.Context, f func()) error
 }
 
 // API is the HTTP interface. It is safe for concurrent use.
@@ -117,6 +119,7 @@ type API struct {
 	uploads  uploads
 	refusals *refusals
 	pace     openPace
+	revoked  signal // a key was revoked
 
 	requests atomic.Int64 // number of requests that are being served
 	busy     atomic.Int64 // number of requests that a shutdown waits for before it closes the streams
@@ -156,6 +159,13 @@ func New(opt Options) *API {
 	a.open = newBound("units of 64 KiB of request bodies without credentials", body, 2*body, slotWait)
 	a.refusals = &refusals{now: opt.Now, write: func(e telemetry.Event) { opt.Audit.Audit(context.Background(), e) }}
 	a.closing, a.close = context.WithCancel(context.Background())
+	if opt.KeysRevoked != nil {
+		go func() {
+			if err := opt.KeysRevoked(a.closing, a.revoked.send); err != nil && a.closing.Err() == nil {
+				opt.Logger.Warn("streams learn of revoked keys only every few seconds", "error", err)
+			}
+		}()
+	}
 	return a
 }
 

@@ -268,6 +268,7 @@ func forwardAll[E any](ctx context.Context, a *API, all func(context.Context) it
 	defer beat.Stop()
 	again := time.NewTicker(a.opt.Recheck)
 	defer again.Stop()
+	keys := a.revoked.next()
 	for err == nil {
 		select {
 		case n, more := <-events:
@@ -285,9 +286,37 @@ func forwardAll[E any](ctx context.Context, a *API, all func(context.Context) it
 			err = heartbeat()
 		case <-again.C:
 			err = revoked(ctx)
+		case <-keys:
+			keys = a.revoked.next() // before the check, so that no later signal is missed
+			err = revoked(ctx)
 		}
 	}
 	return err
+}
+
+// signal wakes goroutines. The zero value is ready to use; it is safe for concurrent use.
+type signal struct {
+	mu   sync.Mutex
+	sent chan struct{} // closed by send; nil if no goroutine waits
+}
+
+// next returns a channel that the next send closes.
+func (s *signal) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sent == nil {
+		s.sent = make(chan struct{})
+	}
+	return s.sent
+}
+
+func (s *signal) send() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sent != nil {
+		close(s.sent)
+		s.sent = nil
+	}
 }
 
 // revoked returns an error if the credential of a request is no longer valid. It returns nil if the store or the issuer does not answer.

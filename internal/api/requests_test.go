@@ -227,7 +227,30 @@ func TestTickets(t *testing.T) {
 // The streams of a key end when it is revoked.
 func TestStreamsOfRevokedKeys(t *testing.T) {
 	t.Parallel()
-	w := setup(t, setting{keys: true, options: func(o *api.Options) { o.Recheck = 10 * time.Millisecond }})
+	t.Run("looked for", func(t *testing.T) {
+		t.Parallel()
+		streamsOfRevokedKeys(t, func() {}, func(o *api.Options) { o.Recheck = 10 * time.Millisecond })
+	})
+	t.Run("told", func(t *testing.T) {
+		t.Parallel()
+		told := make(chan struct{})
+		streamsOfRevokedKeys(t, func() { close(told) }, func(o *api.Options) {
+			o.Recheck = time.Hour
+			o.KeysRevoked = func(ctx context.Context, f func()) error {
+				<-told
+				for ctx.Err() == nil { // a stream that has just begun may miss one call
+					f()
+					time.Sleep(10 * time.Millisecond)
+				}
+				return nil
+			}
+		})
+	})
+}
+
+// streamsOfRevokedKeys opens streams and revokes their key; tell is called afterwards.
+func streamsOfRevokedKeys(t *testing.T, tell func(), options func(*api.Options)) {
+	w := setup(t, setting{keys: true, options: options})
 	key, value, err := w.keys.Create(t.Context(), auth.NewKey{User: "alice"})
 	if err != nil {
 		t.Fatal(err)
@@ -258,6 +281,7 @@ func TestStreamsOfRevokedKeys(t *testing.T) {
 	if err := w.keys.Revoke(t.Context(), key.ID); err != nil {
 		t.Fatal(err)
 	}
+	tell()
 	for err == nil {
 		_, _, err = conn.Read(ctx)
 	}

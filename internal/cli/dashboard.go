@@ -22,9 +22,9 @@ import (
 	"mcp-code-exec-harness/internal/web"
 )
 
-// newDashboard returns a handler that serves the dashboard in front of the API.
-func newDashboard(cfg *config.Config, service *api.API, people *auth.Login, log *slog.Logger) (http.Handler, error) {
-	key := []byte(cfg.Server.Secret)
+// newDashboard returns a handler that serves the dashboard in front of the API. secret seals the sessions; if it is empty, the key of a file does.
+func newDashboard(cfg *config.Config, secret []byte, service *api.API, people *auth.Login, once web.Once, log *slog.Logger) (http.Handler, error) {
+	key := secret
 	if len(key) == 0 {
 		var err error
 		if key, err = disk.Secret(filepath.Join(cfg.StateDir, "dashboard.key"), func() string { return rand.Text() + rand.Text() + "\n" }); err != nil {
@@ -36,7 +36,7 @@ func newDashboard(cfg *config.Config, service *api.API, people *auth.Login, log 
 		hosts = append([]string{name}, hosts...)
 	}
 	handler, uncounted := service.Handlers()
-	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Hosts: hosts, Login: people, Session: web.Room{Bytes: int64(cfg.Workspace.MaxBytes), Files: cfg.Workspace.MaxFiles}, Version: Version, Logger: log, Now: time.Now})
+	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Once: once, Hosts: hosts, Login: people, Session: web.Room{Bytes: int64(cfg.Workspace.MaxBytes), Files: cfg.Workspace.MaxFiles}, Version: Version, Logger: log, Now: time.Now})
 }
 
 // login returns the auth.Login with which people log in at the configured issuer, or nil if auth.oidc.clientId is not set.

@@ -10,10 +10,12 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/n8n"
+	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/recording"
 	"mcp-code-exec-harness/internal/sandbox/docker"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/web"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -44,6 +46,8 @@ type harness interface {
 	N8N() *n8n.Instance
 	// Containers lists the images and containers of the docker tier.
 	Containers(ctx context.Context) (*docker.Listing, error)
+	// Common returns the secrets that all processes on the store share.
+	Common() *seal.Common
 	// Warm opens the configured tier in the background and keeps the given number of runners ready.
 	Warm(runners int)
 	Close(ctx context.Context) error
@@ -54,6 +58,12 @@ type store interface {
 	// QueueWorker returns the name of a process that works the queue, or "" if there is none.
 	QueueWorker(ctx context.Context) (name string, err error)
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
+	// Remote reports whether processes on other machines may use the store. Only then it counts requests.
+	Remote() bool
+	// KeysRevoked calls f soon after a key was revoked; see api.Options.
+	KeysRevoked(ctx context.Context, f func()) error
+	auth.Rates
+	web.Once
 }
 
 // joined implements harness.

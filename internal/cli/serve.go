@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -178,8 +179,22 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 		},
 		Tiers: tiers.Names, Runners: h.Tiers().Runners,
 	})
-	options.Harness, options.Tasks = h, tasks
-	if options.Capabilities, err = auth.NewCapabilities([]byte(cfg.Server.Secret), cfg.Server.TokenExpiration); err != nil {
+	store, err := h.Store()
+	if err != nil {
+		return err
+	}
+	options.Harness, options.Tasks, options.KeysRevoked = h, tasks, store.KeysRevoked
+	secret := []byte(cfg.Server.Secret)
+	if store.Remote() { // This also refuses a server whose key of personal data is not that of the others.
+		made, err := h.Common().Key(ctx, "server.secret", func() ([]byte, error) { return []byte(rand.Text() + rand.Text()), nil })
+		if err != nil {
+			return &exitError{exitUnavailable, err}
+		}
+		if len(secret) == 0 {
+			secret = made
+		}
+	}
+	if options.Capabilities, err = auth.NewCapabilities(secret, cfg.Server.TokenExpiration); err != nil {
 		return usage(fmt.Errorf("server.secret: %w", err))
 	}
 	if limit := cfg.Server.RateLimit; limit.Enabled {
@@ -190,9 +205,17 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 		if err != nil {
 			return usage(fmt.Errorf("server.rateLimit: %w", err))
 		}
+		if store.Remote() {
+			options.Limiter.Share(store, "of work", options.Logger)
+			options.Requests.Share(store, "of requests", options.Logger)
+		}
 	}
 	service := api.New(options)
-	listeners, err := listen(ctx, cfg, service, login(cfg, options.Auth), options.Metrics, options.Logger)
+	dashboard, err := newDashboard(cfg, secret, service, login(cfg, options.Auth), store, options.Logger)
+	if err != nil {
+		return &exitError{exitUnavailable, err}
+	}
+	listeners, err := listen(ctx, cfg, service, dashboard, options.Metrics, options.Logger)
 	if err != nil {
 		return &exitError{exitUnavailable, err}
 	}
@@ -284,7 +307,7 @@ func (a *app) announce(cfg *config.Config, l *api.Listener, open bool, log *slog
 	}
 }
 
-func listen(ctx context.Context, cfg *config.Config, service *api.API, people *auth.Login, metrics *telemetry.Metrics, log *slog.Logger) (all []*api.Listener, err error) {
+func listen(ctx context.Context, cfg *config.Config, service *api.API, dashboard http.Handler, metrics *telemetry.Metrics, log *slog.Logger) (all []*api.Listener, err error) {
 	s := cfg.Server
 	var certificate *tls.Config
 	if s.TLS.Cert != "" {
@@ -300,10 +323,6 @@ func listen(ctx context.Context, cfg *config.Config, service *api.API, people *a
 		} else {
 			err = errors.Join(err, failed)
 		}
-	}
-	dashboard, err := newDashboard(cfg, service, people, log)
-	if err != nil {
-		return nil, err
 	}
 	open(s.Listen, dashboard, certificate)
 	if s.InternalListen != "" {

@@ -18,7 +18,7 @@ type Server struct {
 	Hosts               []string      `key:"hosts" doc:"Names under which browsers reach the dashboard, such as harness.example.com; localhost, the name of this machine and IP addresses always do."`
 	TLS                 TLS           `key:"tls" doc:"The server's certificate; without one it speaks plain HTTP."`
 	CORS                CORS          `key:"cors" doc:"Web pages of other origins."`
-	Secret              string        `key:"secret" secret:"true" doc:"Signs the tokens that the server gives to runs, and seals the sessions of the dashboard; empty: a new one at each start, and a file beside the data for the dashboard."`
+	Secret              string        `key:"secret" secret:"true" doc:"Signs the tokens that the server gives to runs, and seals the sessions of the dashboard; empty: a new one at each start, and a file beside the data for the dashboard; with PostgreSQL, one that is in the store."`
 	TokenExpiration     time.Duration `key:"tokenExpiration" default:"1h" min:"1s" doc:"How long such a token is valid."`
 	RateLimit           RateLimit     `key:"rateLimit" doc:"How many requests a caller may make."`
 	BodyLimit           Size          `key:"bodyLimit" default:"8MiB" min:"1KiB" max:"1GiB" doc:"Size of a request's body."`

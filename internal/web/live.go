@@ -99,6 +99,7 @@ func fragment(name string, of any) (string, error) {
 func (v *visit) follow(path, of string, make func(kind string, id int64, data []byte) (part, error)) error {
 	ctx, cancel := context.WithDeadline(v.r.Context(), v.reader.Expires)
 	defer cancel()
+	go v.endWith(ctx, cancel)
 	r, err := v.request(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
@@ -111,6 +112,26 @@ func (v *visit) follow(path, of string, make func(kind string, id int64, data []
 	}
 	v.s.opt.Uncounted.ServeHTTP(&parts{ResponseWriter: v.w, of: of, rendered: &v.s.rendered, make: make}, r)
 	return nil
+}
+
+// lookForLogout is the interval at which the stream of a page looks whether its session has ended.
+const lookForLogout = 5 * time.Second
+
+// endWith calls end when the session of the reader has ended, until ctx ends.
+func (v *visit) endWith(ctx context.Context, end func()) {
+	again := time.NewTicker(lookForLogout)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+		if ended, err := v.s.sessions.ended(ctx, v.reader); err == nil && ended {
+			end()
+			return
+		}
+	}
 }
 
 const (

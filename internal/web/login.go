@@ -75,7 +75,7 @@ func (v *visit) finishLogin() error {
 	}
 	var of begun
 	if c, err := v.r.Cookie(loginCookie(v.r)); err == nil {
-		if text, err := v.s.sessions.redeem("login", c.Value); err == nil {
+		if text, err := v.s.sessions.redeem(v.r.Context(), "login", c.Value); err == nil {
 			_ = json.Unmarshal([]byte(text), &of) // this server sealed the text
 		}
 	}

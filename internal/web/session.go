@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -13,12 +14,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 )
 
 // session is a reader's login: the credential, sealed in a cookie of the browser. The server does not store it. So a session survives
-// restarts and is valid for every server with the same key. It ends with the credential.
+// restarts and is valid for every server with the same key. It ends with the credential, or with a logout, which Options.Once notes.
 type session struct {
 	Credential string    `json:"c"`
 	Expires    time.Time `json:"e"`
@@ -32,8 +32,6 @@ const (
 	cookieName = "harness_session"
 	// maxCookie is the maximum length of a cookie that browsers accept, in bytes.
 	maxCookie = 3800
-	// maxLinks is the maximum number of used links that are remembered. A used link is remembered until it expires.
-	maxLinks = 10_000
 )
 
 var errNoSession = errors.New("not logged in")
@@ -42,13 +40,11 @@ var errNoSession = errors.New("not logged in")
 type sessions struct {
 	aead cipher.AEAD
 	mac  []byte
+	once Once
 	now  func() time.Time
-
-	mu   sync.Mutex
-	used map[string]time.Time // used links by id, with the times when they expire
 }
 
-func newSessions(key []byte, now func() time.Time) (*sessions, error) {
+func newSessions(key []byte, once Once, now func() time.Time) (*sessions, error) {
 	if len(key) < 32 {
 		return nil, errors.New("the key of the dashboard's sessions has fewer than 32 bytes")
 	}
@@ -65,7 +61,7 @@ func newSessions(key []byte, now func() time.Time) (*sessions, error) {
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &sessions{aead: aead, mac: mac, now: now, used: map[string]time.Time{}}, err
+	return &sessions{aead: aead, mac: mac, once: once, now: now}, err
 }
 
 // seal seals a session for a purpose, such as a cookie or a link. unseal accepts it for the same purpose only.
@@ -107,14 +103,30 @@ func cookie(r *http.Request) string {
 	}, port)
 }
 
-// of opens the session of a request. The error is errNoSession.
+// of opens the session of a request. The error is errNoSession if there is none, or if it has ended.
 func (s *sessions) of(r *http.Request) (session, error) {
 	c, err := r.Cookie(cookie(r))
 	if err != nil {
 		return session{}, errNoSession
 	}
-	return s.unseal("cookie", c.Value)
+	made, err := s.unseal("cookie", c.Value)
+	if err != nil {
+		return session{}, err
+	}
+	ended, err := s.ended(r.Context(), made)
+	if err == nil && ended {
+		err = errNoSession
+	}
+	return made, err
 }
+
+// ended reports whether a session has ended with a logout.
+func (s *sessions) ended(ctx context.Context, of session) (bool, error) {
+	return s.once.Reached(ctx, "", endedKey(of), 1)
+}
+
+// endedKey is the key under which Once notes the end of a session.
+func endedKey(of session) string { return "dashboard session " + of.ID }
 
 // begin gives a browser a session, which ends with its credential at the latest. expires is zero if the expiry of the credential is unknown.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, credential string, expires time.Time) error {
@@ -135,8 +147,8 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, credential stri
 	return nil
 }
 
-// end deletes the session's cookie.
-func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
+// forget deletes the session's cookie.
+func (s *sessions) forget(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: cookie(r), Path: "/", HttpOnly: true, Secure: secure(r.TLS), SameSite: http.SameSiteStrictMode, MaxAge: -1})
 }
 
@@ -156,25 +168,17 @@ func (s *sessions) link(credential string) (string, error) {
 	return s.seal("link", credential, s.now().Add(linkLife))
 }
 
-// redeem uses up a code for a purpose and returns the text that was sealed in it.
-func (s *sessions) redeem(purpose, code string) (string, error) {
+// redeem uses up a code for a purpose and returns the text that was sealed in it. The error is errNoSession if the code is not valid, or used.
+func (s *sessions) redeem(ctx context.Context, purpose, code string) (string, error) {
 	made, err := s.unseal(purpose, code)
 	if err != nil {
 		return "", err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	for id, expires := range s.used {
-		if !now.Before(expires) {
-			delete(s.used, id)
-		}
+	first, err := s.once.Count(ctx, "", "dashboard "+purpose+" "+made.ID, 1, s.now(), made.Expires)
+	if err == nil && !first {
+		err = errNoSession
 	}
-	if _, again := s.used[made.ID]; again || len(s.used) >= maxLinks {
-		return "", errNoSession
-	}
-	s.used[made.ID] = made.Expires
-	return made.Credential, nil
+	return made.Credential, err
 }
 
 // loginPage shows a form that asks for a key, or that sends the code of a one-time link.
@@ -201,7 +205,10 @@ func (v *visit) login() error {
 	credential, to := strings.TrimSpace(v.r.PostForm.Get("key")), v.r.PostForm.Get("to")
 	if code := v.r.PostForm.Get("code"); code != "" {
 		var err error
-		if credential, err = v.s.sessions.redeem("link", code); err != nil {
+		if credential, err = v.s.sessions.redeem(v.r.Context(), "link", code); err != nil {
+			if !errors.Is(err, errNoSession) {
+				return err
+			}
 			return v.showLogin(http.StatusUnauthorized, "The link was used before, or is older than a minute: harness open makes another.", "", to)
 		}
 	}
@@ -242,8 +249,12 @@ func (v *visit) makeLink() error {
 	return json.NewEncoder(v.w).Encode(map[string]string{"path": "/login?code=" + code})
 }
 
+// logout ends the session on every server.
 func (v *visit) logout() error {
-	v.s.sessions.end(v.w, v.r)
+	if _, err := v.s.sessions.once.Count(v.r.Context(), "", endedKey(v.reader), 1, v.s.sessions.now(), v.reader.Expires); err != nil {
+		return err
+	}
+	v.s.sessions.forget(v.w, v.r)
 	http.Redirect(v.w, v.r, "/login", http.StatusSeeOther)
 	return nil
 }

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"html"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestForms checks that a form needs the cookie, the token of the session and an address of the server. Without one of them, nothing changes.
@@ -102,11 +104,17 @@ func TestSessions(t *testing.T) {
 	if got := anybody.get("/", "Cookie", name+"="+once); got.status != http.StatusSeeOther {
 		t.Errorf("the code of a link as a cookie: %d", got.status)
 	}
+	copied := r.client.Jar.Cookies(at)[0].String() // what somebody else may have of it
+	if got := anybody.get("/", "Cookie", copied); got.status != http.StatusOK {
+		t.Errorf("a copy of the cookie before the logout: %d", got.status)
+	}
 	if got := r.post("/logout"); got.status != http.StatusSeeOther {
 		t.Errorf("log out: %d", got.status)
 	}
-	if got := r.get("/"); got.status != http.StatusSeeOther {
-		t.Errorf("a page after the logout: %d", got.status)
+	for _, got := range []answer{r.get("/"), anybody.get("/", "Cookie", copied)} {
+		if got.status != http.StatusSeeOther {
+			t.Errorf("a page after the logout: %d", got.status)
+		}
 	}
 }
 
@@ -149,6 +157,45 @@ func TestReaders(t *testing.T) {
 	}
 	if got := his.get("/runs"); got.status != http.StatusSeeOther || !strings.HasPrefix(got.header.Get("Location"), "/login") {
 		t.Errorf("a page of a revoked key: %d", got.status)
+	}
+}
+
+// TestLogoutEndsStreams checks that the stream of an open page ends after the logout.
+func TestLogoutEndsStreams(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	r, other := w.login(w.token), w.login(w.token)
+	id, _ := w.run(w.token, "return await tools.notes.write({title: 'x'})") // it waits for an approval
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	open := func(r *reader) io.ReadCloser {
+		t.Helper()
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/runs/"+id+"/live", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := r.client.Do(q)
+		if err != nil || stream.StatusCode != http.StatusOK {
+			t.Fatalf("live: %v, %v", stream, err)
+		}
+		t.Cleanup(func() { stream.Body.Close() })
+		return stream.Body
+	}
+	its, another, ended := open(r), open(other), make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, another)
+		ended <- err
+	}()
+	if got := r.post("/logout"); got.status != http.StatusSeeOther {
+		t.Fatalf("log out: %d", got.status)
+	}
+	if _, err := io.Copy(io.Discard, its); ctx.Err() != nil {
+		t.Errorf("a stream goes on after the logout: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the stream of another session has ended: %v", err)
+	default:
 	}
 }
 

@@ -7,6 +7,7 @@
 package web
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -29,6 +30,8 @@ type Options struct {
 	Uncounted http.Handler
 	// Key is the secret of 32 bytes with which sessions are sealed. Servers with the same key accept each other's sessions.
 	Key []byte
+	// Once is shared by the servers with the same key.
+	Once Once
 	// Hosts are the names under which browsers reach the server, besides localhost, the name of this machine and IP addresses.
 	Hosts []string
 	// Login logs people in at an issuer; nil if there is none.
@@ -38,6 +41,14 @@ type Options struct {
 	Version string
 	Logger  *slog.Logger
 	Now     func() time.Time
+}
+
+// Once notes what happens at most once: the use of a link, and the end of a session. Its methods are safe for concurrent use.
+type Once interface {
+	// Count notes a key until it expires, if user is empty and limit is 1. ok is false if the key is noted already.
+	Count(ctx context.Context, user, key string, limit int, now, expires time.Time) (ok bool, err error)
+	// Reached reports whether Count has noted a key.
+	Reached(ctx context.Context, user, key string, limit int) (bool, error)
 }
 
 // Server is the dashboard. It is safe for concurrent use.
@@ -51,7 +62,7 @@ type Server struct {
 
 // New returns a dashboard.
 func New(opt Options) (*Server, error) {
-	sealed, err := newSessions(opt.Key, opt.Now)
+	sealed, err := newSessions(opt.Key, opt.Once, opt.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +201,7 @@ func (s *Server) page(do page) http.HandlerFunc {
 		var refused *refusal
 		switch {
 		case errors.Is(err, errNoSession), errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
-			s.sessions.end(w, r)
+			s.sessions.forget(w, r)
 			at := "/login"
 			if r.Method == http.MethodGet && r.URL.Path != "/" {
 				at += "?" + url.Values{"to": {r.URL.RequestURI()}}.Encode()

@@ -78,6 +78,7 @@ type Harness struct {
 	origins    *origin.Memory // nil: no rule uses the origins of values
 	logins     credentials.Logins
 	keys       func() (*seal.Keys, error)
+	common     *seal.Common // secrets of all processes on the store
 	quarantine *quarantine.Quarantine
 	// answered learns the shapes of answers; it may be nil.
 	answered func(context.Context, string, *catalog.Tool, json.RawMessage)
@@ -135,6 +136,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		}
 		return keys, nil
 	})
+	h.common = &seal.Common{Keys: h.keys, Store: func() (seal.CommonStore, error) { return h.store() }, Logger: out.Logger}
 	h.openPresence()
 	h.quarantine = quarantine.New(quarantine.Options{
 		Mode: cmp.Or(out.Quarantine, approval.Quarantine(cfg.QuarantineMode())), Store: func() (quarantine.Store, error) { return h.store() },
@@ -248,7 +250,9 @@ func (h *Harness) openRuns() error {
 			Answered:  h.answered,
 			Languages: h.cfg.Languages(),
 			Origins:   h.origins, History: func() (gate.History, error) { return h.store() },
-			ApprovalKey: part.Once(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
+			ApprovalKey: part.Once(func() ([]byte, error) {
+				return h.common.Key(context.Background(), "approvals.key", func() ([]byte, error) { return approval.Key(h.cfg.StateDir) })
+			}),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
@@ -362,6 +366,9 @@ func (h *Harness) N8N() *n8n.Instance { return h.n8n }
 
 // Store opens the store of runs.
 func (h *Harness) Store() (*sqlstore.Store, error) { return h.store() }
+
+// Common returns the secrets that all processes on the store share.
+func (h *Harness) Common() *seal.Common { return h.common }
 
 // Skills opens the store of skills.
 func (h *Harness) Skills() (*skills.Store, error) { return h.skills() }

@@ -23,6 +23,16 @@ func (s *Store) Confirm(ctx context.Context, subject string, value []byte) (err 
 	})
 }
 
+// Replace sets the value of a subject if its value is old, or if old is nil and it has none. It returns the value that the subject has then.
+func (s *Store) Replace(ctx context.Context, subject string, old, value []byte) (now []byte, err error) {
+	defer wrap(&err, "replace %q", subject)
+	err = s.write(ctx, len(value), func(c *conn) {
+		c.exec("INSERT INTO confirmations (subject, value) VALUES (?1, ?2) ON CONFLICT (subject) DO UPDATE SET value = ?2 WHERE confirmations.value = ?3", subject, value, old)
+		c.row("SELECT value FROM confirmations WHERE subject = ?", []any{subject}, &now)
+	})
+	return now, err
+}
+
 // Advance implements approval.Records.
 func (s *Store) Advance(ctx context.Context, subject string, to uint32) (advanced bool, err error) {
 	defer wrap(&err, "advance %q", subject)

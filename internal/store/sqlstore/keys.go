@@ -7,6 +7,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/task"
 )
 
 var _ auth.KeyStore = (*Store)(nil)
@@ -61,7 +62,25 @@ func (s *Store) KeyByID(ctx context.Context, id string) (_ auth.Key, ok bool, er
 // task.ErrNotFound.
 func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time) (err error) {
 	defer wrap(&err, "revoke key %q", id)
-	return s.write(ctx, 0, func(c *conn) { c.execOne("UPDATE keys SET revoked = coalesce(revoked, ?) WHERE id = ?", at, id) })
+	if err := s.write(ctx, 0, func(c *conn) { c.execOne("UPDATE keys SET revoked = coalesce(revoked, ?) WHERE id = ?", at, id) }); err != nil {
+		return err
+	}
+	if s.Remote() {
+		s.Publish(keysTopic, nil)
+	}
+	return nil
+}
+
+// keysTopic stands for the keys in place of a task's id.
+const keysTopic = "keys"
+
+// KeysRevoked calls f soon after a process has revoked a key, and when that may have happened unnoticed, until ctx ends. If the store is a file, it never
+// calls f.
+func (s *Store) KeysRevoked(ctx context.Context, f func()) error {
+	if !s.Remote() {
+		return nil
+	}
+	return s.Follow(ctx, keysTopic, func([]task.Event) { f() })
 }
 
 // TouchKey notes that a key was used.

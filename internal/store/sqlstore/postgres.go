@@ -329,6 +329,22 @@ func (d *server) QueueWorker(ctx context.Context) (name string, err error) {
 	return d.lease.other(ctx, " AND working = 1")
 }
 
+// Remote reports whether the store is on a server, which processes on other machines may use too.
+func (s *Store) Remote() bool {
+	_, is := s.database.(*server)
+	return is
+}
+
+// OtherWorker returns the name of another process that works the queue of a server, or "" if there is none.
+func (s *Store) OtherWorker(ctx context.Context) (name string, err error) {
+	defer wrap(&err, "look for another process that works the queue")
+	d, is := s.database.(*server)
+	if !is {
+		return "", nil
+	}
+	return d.lease.other(ctx, " AND working = 1 AND id <> '"+d.lease.id+"'")
+}
+
 func (d *server) user(ctx context.Context) (name string, err error) {
 	return d.lease.other(ctx, " AND id <> '"+d.lease.id+"'")
 }

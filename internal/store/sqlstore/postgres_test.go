@@ -3,7 +3,9 @@ package sqlstore
 import (
 	"context"
 	"testing"
+	"time"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/testing/postgrestest"
 	"mcp-code-exec-harness/internal/testing/storetest"
@@ -54,6 +56,33 @@ func TestPostgres(t *testing.T) {
 				t.Errorf("two processes add to part %d", part)
 			}
 			seen[part] = true
+		}
+	})
+	t.Run("revoked keys", func(t *testing.T) {
+		t.Parallel()
+		url := server.Schema(t)
+		here, there := openServer(t, url, Options{}), openServer(t, url, Options{})
+		revoked, ended := make(chan struct{}), make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() { ended <- here.KeysRevoked(ctx, func() { revoked <- struct{}{} }) }()
+		<-revoked // it listens now
+		if err := there.CreateKey(ctx, auth.Key{ID: "key_1", Hash: []byte("hash")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := there.RevokeKey(ctx, "key_1", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		select {
+		case <-revoked:
+			t.Logf("after %s", time.Since(began))
+		case <-ctx.Done():
+			t.Error("a process does not learn of the key that another one has revoked")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 	t.Run("wakes", func(t *testing.T) {

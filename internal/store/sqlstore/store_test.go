@@ -296,3 +296,22 @@ func TestLockedByAnotherProcess(t *testing.T) {
 		t.Errorf("stored were %v; riding: %v, %v", order, riding, err)
 	}
 }
+
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{})
+	replace := func(old, value, want string) {
+		t.Helper()
+		var before []byte
+		if old != "" {
+			before = []byte(old)
+		}
+		if now, err := s.Replace(t.Context(), "secret", before, []byte(value)); err != nil || string(now) != want {
+			t.Errorf("%q in place of %q: it is %q, %v; want %q", value, old, now, err, want)
+		}
+	}
+	replace("", "one", "one")
+	replace("", "two", "one")
+	replace("two", "three", "one")
+	replace("one", "four", "four")
+}
