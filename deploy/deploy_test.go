@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -62,5 +63,37 @@ func TestChartConfiguration(t *testing.T) {
 	}
 	if cfg.Server.Loopback() || !cfg.Server.Metrics.Enabled || cfg.Store.InFile() {
 		t.Errorf("%+v", cfg.Server)
+	}
+}
+
+// The harness takes the configuration of the compose file, every file that a container mounts exists, and a replica has time to stop.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("compose/harness.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := load(t, string(text))
+	raw, compose := read(t, "compose/compose.yaml")
+	replicas := 0
+	for name, service := range compose["services"].(map[string]any) {
+		service := service.(map[string]any)
+		if strings.HasPrefix(name, "harness") {
+			replicas++
+			grace, err := time.ParseDuration(service["stop_grace_period"].(string))
+			if err != nil || grace <= cfg.Server.ShutdownTimeout {
+				t.Errorf("%s is killed after %s, and has %s to stop", name, grace, cfg.Server.ShutdownTimeout)
+			}
+		}
+		for _, volume := range service["volumes"].([]any) {
+			from, _, _ := strings.Cut(volume.(string), ":")
+			if _, err := os.Stat(filepath.Join("compose", from)); strings.HasPrefix(from, ".") && err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_, prometheus := read(t, "compose/prometheus.yaml")
+	if replicas != 2 || !cfg.Server.Metrics.Enabled || cfg.PII.Vault != "redis" || !strings.Contains(raw, "- ../alerts.yaml:/etc/prometheus/"+prometheus["rule_files"].([]any)[0].(string)) {
+		t.Errorf("%d replicas, %+v, %v", replicas, cfg.Server.Metrics, prometheus)
 	}
 }
