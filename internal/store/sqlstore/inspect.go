@@ -92,7 +92,9 @@ func (d *server) ping(ctx context.Context, _ *Store) error {
 }
 
 func (d *server) workers(ctx context.Context) (n int, err error) {
-	err = d.lease.db.QueryRowContext(ctx, "SELECT count(*) FROM processes WHERE expires > now() AND working = 1").Scan(&n)
+	err = retryBusy(ctx, func() error {
+		return d.lease.db.QueryRowContext(ctx, "SELECT count(*) FROM processes WHERE expires > now() AND working = 1").Scan(&n)
+	})
 	return n, err
 }
 
