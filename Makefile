@@ -38,7 +38,7 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: release release-try npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
+.PHONY: release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
 
 all: build
 
@@ -89,6 +89,13 @@ release: ## archives, packages and the image of this commit, with SBOMs and chec
 
 release-try: ## whether archive, packages and image of dist/ work on this machine; scripts/docker-engine make release-try has the image too
 	scripts/try-release
+
+manifests: ## the plain manifests of deploy/kubernetes, rendered from its chart
+	$(GO) build -C tools/deploy -o ../../bin/deploy .
+	./bin/deploy deploy/kubernetes deploy/kubernetes/manifests.yaml
+
+test-deploy: ## whether the manifests are what the chart renders, and objects of Kubernetes without unknown fields
+	$(GO) test -C tools/deploy -count 1 . # the cache of tests does not see files outside of the module
 
 children: childprogram
 	$(if $(RACE),$(GO) test $(EMBED) -c -o bin/children/ $(CHILDREN))

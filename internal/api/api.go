@@ -21,6 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/mcpserver"
+	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/quarantine"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
@@ -37,6 +38,8 @@ type Authenticator interface {
 type Harness interface {
 	mcpserver.Harness
 	Tiers() *tiers.Set
+	// Probes returns the checks of the parts that the harness depends on.
+	Probes() []part.Probe
 	// Quarantine returns the quarantine, which holds definitions of servers until a person has approved them.
 	Quarantine() *quarantine.Quarantine
 }

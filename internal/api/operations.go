@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/part"
 )
 
 //go:embed docs.html
@@ -28,7 +28,8 @@ func (a *API) addOperations(r *routes) {
 		ready["503"] = &huma.Response{Description: "One of them does not work", Content: object}
 		r.add(&huma.Operation{
 			OperationID: "ready", Method: http.MethodGet, Path: "/ready", Tags: []string{"operations"},
-			Summary: "Store, queue, sandbox and skills work", Security: public, Responses: ready,
+			Description: "checks names each part; effects says what follows from a part that does not work. A part that has not answered within 2 seconds does not work.",
+			Summary:     "Store, vault, queue, sandbox and skills work", Security: public, Responses: ready,
 		}, a.ready)
 	}
 	metrics := a.opt.Metrics.Handler()
@@ -65,35 +66,31 @@ const originalTime = "2006-01-02T15:04:05.000Z"
 
 // ready checks the parts that tasks need, and answers whether they work.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
-	checks, ok := map[string]string{}, true
+	checks, effects, ok := map[string]string{}, map[string]string{}, true
 	if a.stopping.Load() {
 		a.refused.Store(true)
-		checks["server"], ok = "stopping", false
+		checks["server"], effects["server"], ok = "stopping", "it takes no new work, and ends what it works", false
 	} else {
 		a.probed.Store(time.Now().UnixNano())
 	}
-	for _, part := range []struct {
-		name string
-		open func() error
-	}{
-		{"store", func() error {
-			_, _, err := a.opt.Tasks.Tasks(r.Context(), task.Filter{Limit: 1})
-			return err
-		}},
-		{"sandbox", func() error { _, err := a.opt.Harness.Tiers().Pool(""); return err }},
-		{"skills", func() error { _, err := a.opt.Harness.Skills(); return err }},
-		{"queue", func() error { return a.opt.Tasks.Working() }},
-	} {
-		checks[part.name] = "ok"
-		if err := part.open(); err != nil {
-			a.opt.Logger.ErrorContext(r.Context(), "not ready", "part", part.name, "error", err)
-			checks[part.name], ok = "failed", false
+	probes := a.opt.Harness.Probes()
+	errs := append(part.CheckAll(r.Context(), probes), a.opt.Tasks.Working())
+	probes = append(probes, part.Probe{Name: "queue", Effect: "this server works no tasks"})
+	for i, p := range probes {
+		checks[p.Name] = "ok"
+		if err := errs[i]; err != nil {
+			a.opt.Logger.ErrorContext(r.Context(), "not ready", "part", p.Name, "error", err)
+			checks[p.Name], effects[p.Name], ok = "failed", p.Effect, false
 		}
 	}
 	status, word := http.StatusOK, "ready"
 	if !ok {
 		status, word = http.StatusServiceUnavailable, "not ready"
 	}
-	answer(w, status, map[string]any{"status": word, "checks": checks, "timestamp": a.opt.Now().UTC().Format(time.RFC3339)})
+	body := map[string]any{"status": word, "checks": checks, "timestamp": a.opt.Now().UTC().Format(time.RFC3339)}
+	if len(effects) > 0 {
+		body["effects"] = effects
+	}
+	answer(w, status, body)
 	return nil
 }

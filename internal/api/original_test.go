@@ -194,7 +194,7 @@ func TestHealth(t *testing.T) {
 		Status string
 		Checks map[string]string
 	}
-	w.do("GET", "/ready", nil).want(http.StatusOK).json(&ready)
+	w.eventually("the sandbox is open", func() bool { return w.do("GET", "/ready", nil).json(&ready).status == http.StatusOK })
 	want := map[string]string{"store": "ok", "queue": "ok", "sandbox": "ok", "skills": "ok"}
 	if diff := cmp.Diff(want, ready.Checks); diff != "" || ready.Status != "ready" {
 		t.Errorf("%s %s", ready.Status, diff)

@@ -302,7 +302,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	const grace = 2 * time.Minute
 	w := setup(t, setting{flags: map[string]string{"server.shutdownTimeout": grace.String()}, serve: api.ServeOptions{Grace: grace}})
-	w.do("GET", "/ready", nil).want(http.StatusOK)
+	w.eventually("the sandbox is open", func() bool { return w.do("GET", "/ready", nil).status == http.StatusOK })
 	w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "HOLD<<x>>"}).want(http.StatusAccepted)
 	w.eventually("a task is in work, which the server waits for", func() bool { return len(w.model.Requests()) > 0 })
 	stopped := make(chan error, 1)

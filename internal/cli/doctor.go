@@ -70,10 +70,7 @@ func (a *app) about(ctx context.Context, cfg *config.Config, h harness) doctor.O
 		own.Configuration = found("configuration", "warning", "no harness.yaml in "+a.Dir+" or above it, so defaults and no servers; state in "+cfg.StateDir,
 			"harness init makes one here; --config FILE names one elsewhere")
 	}
-	own.Store = func() error {
-		_, err := h.Store()
-		return err
-	}
+	own.Store = func() (doctor.Store, error) { return h.Store() }
 	own.Approvals = func() []finding { return presenceFindings(ctx, cfg, h) }
 	return own
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/testing/dockertest"
+	"mcp-code-exec-harness/internal/testing/postgrestest"
 )
 
 // TestDoctorOfPersonalData checks the finding of harness doctor about the vault and the key.
@@ -86,4 +87,36 @@ func TestDocker(t *testing.T) {
 	f.run("runs", "list").want(0)
 	has(f.run("doctor").stdout, "sandbox docker", "configured; Node.js, a container for each program", "walls around it: no privileges, read-only root, no network, seccomp, limits", "missing: kernel of its own", "sandbox.docker.runtime to runsc")
 	has(f.run("doctor", "--json").stdout, `{"name":"seccomp","state":"held"}`, `{"name":"kernel of its own","state":"missing"`)
+}
+
+// TestDoctorOfPostgres: harness doctor says what it has found of a server, and what follows if it is away.
+func TestDoctorOfPostgres(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, postgrestest.Fast...)
+	f := setup(t)
+	f.write("harness.yaml", "store: {url: '"+server.Schema(t)+"'}\n")
+	look := func(exit int, want ...string) {
+		t.Helper()
+		var findings []struct{ Name, State, Detail, Fix string }
+		f.run("doctor", "--json").want(exit).value(&findings)
+		var got []string
+		for _, is := range findings {
+			if is.Name == "store" {
+				got = append(got, is.State+": "+is.Detail+" "+is.Fix)
+			}
+		}
+		if len(got) != len(want) {
+			t.Fatalf("got %q", got)
+		}
+		for i := range want {
+			for _, text := range strings.Split(want[i], " … ") {
+				if !strings.Contains(got[i], text) {
+					t.Errorf("got %q, want %q", got[i], want[i])
+				}
+			}
+		}
+	}
+	look(0, "ok: postgres:// … : PostgreSQL … tables of version", "warning: … synchronous_commit … OPERATIONS.md")
+	server.Kill()
+	look(3, "failed: … connect … tasks wait until it is back … store.url")
 }

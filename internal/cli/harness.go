@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
@@ -57,6 +58,9 @@ type harness interface {
 type store interface {
 	// QueueWorker returns the name of a process that works the queue, or "" if there is none.
 	QueueWorker(ctx context.Context) (name string, err error)
+	Load(ctx context.Context, now time.Time) (task.Load, error)
+	// Inspect describes the store, and warns about settings of its server.
+	Inspect(ctx context.Context) (detail string, warnings []string, err error)
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
 	// Remote reports whether processes on other machines may use the store. Only then it counts requests.
 	Remote() bool

@@ -170,14 +170,15 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 	if err != nil {
 		return err
 	}
+	store, err := h.Store()
+	if err != nil {
+		return err
+	}
 	h.Warm(cfg.Sandbox.Warm)
 	options.Metrics.Watch(telemetry.State{
 		TasksRunning: tasks.Running,
-		TasksQueued: func() int {
-			n, _ := tasks.Queued(context.WithoutCancel(ctx)) // 0 on an error
-			return n
-		},
-		Tiers: tiers.Names, Runners: h.Tiers().Runners,
+		Load:         func(ctx context.Context) (task.Load, error) { return store.Load(ctx, a.Now()) },
+		Probes:       h.Probes(), Tiers: tiers.Names, Runners: h.Tiers().Runners, Now: a.Now,
 	})
 	store, err := h.Store()
 	if err != nil {

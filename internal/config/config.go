@@ -248,6 +248,14 @@ type Store struct {
 // InFile reports whether the database is a file.
 func (s Store) InFile() bool { return strings.HasPrefix(s.URL, sqlitePrefix) }
 
+// Wanted describes a value of URL that works.
+func (s Store) Wanted() string {
+	if s.InFile() {
+		return "a file in a directory that you may write to"
+	}
+	return "a PostgreSQL server that answers"
+}
+
 // Name returns the URL without a password.
 func (s Store) Name() string { return Masked(s.URL) }
 

@@ -43,13 +43,20 @@ type Harness interface {
 	Models() func(name string) (model.Model, error)
 	Tiers() *tiers.Set
 	Catalog() *catalog.Catalog
+	Probes() []part.Probe
 }
 
 // Own has the findings and checks that the command line supplies.
 type Own struct {
 	Configuration Finding
-	Store         func() error // opens the store
+	Store         func() (Store, error) // opens the store
 	Approvals     func() []Finding
+}
+
+// Store is the store that is examined.
+type Store interface {
+	// Inspect describes the store, and warns about settings of its server.
+	Inspect(ctx context.Context) (detail string, warnings []string, err error)
 }
 
 // Examine checks everything that commands need, and passes each finding to note as soon as it is known. The servers start first; their findings
@@ -57,7 +64,9 @@ type Own struct {
 func Examine(ctx context.Context, cfg *config.Config, h Harness, own Own, say func(string), note func(Finding)) {
 	started := h.Servers().Starting(ctx)
 	note(own.Configuration)
-	note(partFinding("store", cfg.Store.Name(), own.Store()))
+	for _, f := range storeFindings(ctx, cfg.Store.Name(), h, own.Store) {
+		note(f)
+	}
 	_, err := h.Skills()
 	note(partFinding("skills", cfg.Skills.Dir, err))
 	for _, f := range vaultFindings(ctx, cfg.PII, h) {
@@ -101,6 +110,34 @@ func partFinding(name, detail string, err error) Finding {
 	return Found(name, "failed", err.Error(), "")
 }
 
+// away adds to the finding of a part that does not work what follows from that.
+func away(h Harness, name string, f Finding) Finding {
+	for _, p := range h.Probes() {
+		if p.Name == name && f.State == "failed" {
+			f.Detail = strings.Join(strings.Fields(f.Detail), " ") + "; " + p.Effect // an error of PostgreSQL has several lines
+		}
+	}
+	return f
+}
+
+// storeFindings opens the store, and looks at the settings of its server.
+func storeFindings(ctx context.Context, name string, h Harness, open func() (Store, error)) []Finding {
+	var detail string
+	var warnings []string
+	store, err := open()
+	if err == nil {
+		detail, warnings, err = store.Inspect(ctx)
+	}
+	if err != nil {
+		return []Finding{away(h, "store", partFinding("store", name, err))}
+	}
+	findings := []Finding{Found("store", "ok", name+": "+detail, "")}
+	for _, text := range warnings {
+		findings = append(findings, Found("store", "warning", text, "see Many machines in docs/OPERATIONS.md"))
+	}
+	return findings
+}
+
 // vaultFindings opens the vault and the key that encrypts personal data, and checks that the vault can be reached.
 func vaultFindings(ctx context.Context, c config.PII, h Harness) []Finding {
 	const name = "personal data"
@@ -112,7 +149,7 @@ func vaultFindings(ctx context.Context, c config.PII, h Harness) []Finding {
 		warnings = append(warnings, "the vault is in memory: after a restart, tokens in sessions and tasks stand for nothing")
 	}
 	if err != nil || len(warnings) == 0 {
-		return []Finding{partFinding(name, "tokens, with a vault in "+map[string]string{"store": "the store", "redis": "Redis"}[c.Vault], err)}
+		return []Finding{away(h, "vault", partFinding(name, "tokens, with a vault in "+map[string]string{"store": "the store", "redis": "Redis"}[c.Vault], err))}
 	}
 	findings := make([]Finding, len(warnings))
 	for i, text := range warnings {

@@ -229,3 +229,12 @@ type Schedule struct {
 	Budget    Budget          `json:"budget,omitzero"`
 	Damaged   error           `json:"-"` // error with which DueSchedules could not read the request; else nil
 }
+
+// Load is how much work a store has for the processes that work its queue.
+type Load struct {
+	Queued    int       // tasks that wait, also those that are not due yet
+	Due       int       // sessions with a task that could be worked now
+	OldestDue time.Time // due time of the first of these tasks; zero if there is none
+	Approvals int       // requests for approvals that wait
+	Workers   int       // processes that work the queue
+}

@@ -21,6 +21,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/task"
@@ -198,14 +199,23 @@ func TestMetrics(t *testing.T) {
 		{
 			"state", func(m *Metrics) {
 				is := func(n int) func() int { return func() int { return n } }
-				m.Watch(State{TasksRunning: is(1), TasksQueued: is(2), Tiers: []string{"wasm", "docker"}, Runners: func(tier string) (int, int, sandbox.Counts) {
+				at := time.Unix(1000, 0)
+				load := func(context.Context) (task.Load, error) {
+					return task.Load{Queued: 2, Due: 12, OldestDue: at.Add(-13 * time.Second), Approvals: 14, Workers: 15}, nil
+				}
+				probes := []part.Probe{
+					part.NewProbe("store", "", func(context.Context) error { return nil }),
+					part.NewProbe("vault", "", func(context.Context) error { return errors.New("away") }),
+				}
+				m.Watch(State{TasksRunning: is(1), Load: load, Probes: probes, Now: func() time.Time { return at }, Tiers: []string{"wasm", "docker"}, Runners: func(tier string) (int, int, sandbox.Counts) {
 					if tier != "wasm" {
 						return 0, 0, sandbox.Counts{Claims: 11}
 					}
 					return 3, 4, sandbox.Counts{Claims: 9, Waits: 8, Cold: 10, Starts: 7, Failed: 6, Deaths: 5}
 				}})
 			}, map[string]float64{
-				"harness_tasks{state=running}": 1, "harness_tasks{state=queued}": 2,
+				"harness_tasks{state=running}": 1, "harness_tasks{state=queued}": 2, "harness_tasks_due": 12, "harness_tasks_due_oldest_seconds": 13,
+				"harness_approvals_waiting": 14, "harness_queue_workers": 15, "harness_part_up{part=store}": 1,
 				"harness_sandbox_runners{state=started,tier=wasm}": 3, "harness_sandbox_runners{state=idle,tier=wasm}": 4,
 				"harness_sandbox_runner_events_total{event=claimed,tier=wasm}": 9, "harness_sandbox_runner_events_total{event=waited,tier=wasm}": 8,
 				"harness_sandbox_runner_events_total{event=started,tier=wasm}": 7, "harness_sandbox_runner_events_total{event=failed,tier=wasm}": 6,
@@ -222,6 +232,32 @@ func TestMetrics(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Scrapes within stateTime share what was read. While the store is away, what it has is left out.
+func TestMetricsOfTheStore(t *testing.T) {
+	t.Parallel()
+	m, now, reads := NewMetrics(), time.Unix(1000, 0), 0
+	var away error
+	m.Watch(State{TasksRunning: func() int { return 1 }, Now: func() time.Time { return now }, Load: func(context.Context) (task.Load, error) {
+		reads++
+		return task.Load{Queued: reads}, away
+	}})
+	for range 2 {
+		if got := scrape(t, m); got["harness_tasks{state=queued}"] != 1 {
+			t.Errorf("queued: %g, %d reads", got["harness_tasks{state=queued}"], reads)
+		}
+	}
+	now, away = now.Add(stateTime), errors.New("away")
+	got := scrape(t, m)
+	for _, name := range []string{"harness_tasks{state=queued}", "harness_tasks_due", "harness_tasks_due_oldest_seconds", "harness_approvals_waiting", "harness_queue_workers"} {
+		if v, ok := got[name]; ok {
+			t.Errorf("%s is %g without a store", name, v)
+		}
+	}
+	if got["harness_tasks{state=running}"] != 1 || reads != 2 {
+		t.Errorf("running: %g, %d reads", got["harness_tasks{state=running}"], reads)
 	}
 }
 

@@ -84,6 +84,7 @@ type Harness struct {
 	answered func(context.Context, string, *catalog.Tool, json.RawMessage)
 	// presence verifies that a person was present at a decision.
 	presence  *approval.Presence
+	probes    []part.Probe
 	computing *slots.Computing // limits the processor time of users' requests that only read
 
 	// Parts that are opened at their first use.
@@ -151,7 +152,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if out.Upgraded != nil {
 		upgraded = func(u sqlstore.Upgrade) { out.Upgraded(u.From, u.To, u.Copy) }
 	}
-	h.store = opened(h, "store.url", "a file in a directory that you may write to", func() (*sqlstore.Store, error) {
+	h.store = opened(h, "store.url", cfg.Store.Wanted(), func() (*sqlstore.Store, error) {
 		return sqlstore.Open(ctx, cfg.Store.URL, sqlstore.Options{
 			Sync: sqlstore.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger, Upgraded: upgraded,
 			Quotas: sqlstore.Quotas{
@@ -198,9 +199,38 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if err != nil {
 		return nil, errors.Join(err, h.closeParts()) // the quarantine may have opened the store
 	}
+	h.openProbes()
 	h.quarantine.Watch(h.servers)
 	return h, nil
 }
+
+// openProbes sets up the checks of the parts that the harness depends on.
+func (h *Harness) openProbes() {
+	add := func(name, effect string, check func(context.Context) error) {
+		h.probes = append(h.probes, part.NewProbe(name, effect, check))
+	}
+	add("store", "requests are refused, and tasks wait until it is back", func(ctx context.Context) error {
+		store, err := h.store()
+		if err == nil {
+			err = store.Ping(ctx)
+		}
+		return err
+	})
+	if h.cfg.PII.Enabled && h.cfg.PII.Vault == "redis" {
+		add("vault", "runs with personal data fail, and tasks are continued when it is back", func(ctx context.Context) error {
+			_, err := h.privacy.Check(ctx)
+			return err
+		})
+	}
+	if h.cfg.Audit.Required {
+		add("audit", "no tool is called", func(context.Context) error { return h.out.Audit.Ready() })
+	}
+	add("sandbox", "no program is executed", func(context.Context) error { _, err := h.tiers.Pool(""); return err })
+	add("skills", "programs have no skills", func(context.Context) error { _, err := h.skills(); return err })
+}
+
+// Probes returns the checks of the parts that the harness depends on.
+func (h *Harness) Probes() []part.Probe { return slices.Clone(h.probes) }
 
 // openPresence sets up the confirmation of decisions by a person.
 func (h *Harness) openPresence() {

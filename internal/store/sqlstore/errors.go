@@ -5,13 +5,18 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// explain adds advice to an error of SQLite, and returns any other error unchanged. The caller names the file.
+// explain adds advice to an error of SQLite, and to that of a pool of connections. It returns any other error unchanged. The caller names the file.
 func explain(err error) error {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(e.Message, "unsupported startup parameter") {
+		return fmt.Errorf("a pool of connections, such as PgBouncer, is in between: name the server itself in store.url (%w)", err)
+	}
 	var advice string
 	switch code(err) & 0xff {
 	case sqlite3.SQLITE_FULL:

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/journaltest"
@@ -286,4 +288,10 @@ func runOpener(path string) int {
 		return 1
 	}
 	return 0
+}
+
+// The error of a pool of connections that takes no parameters says what to change.
+func TestPoolInBetween(t *testing.T) {
+	t.Parallel()
+	wantText(t, "PgBouncer", explain(&pgconn.PgError{Severity: "FATAL", Code: "08P01", Message: "unsupported startup parameter: jit"}), "PgBouncer", "store.url")
 }

@@ -27,6 +27,7 @@ var scans = []string{
 	"SELECT owner FROM tasks",                     // sorts the owners of what processes execute
 	"INDEXED BY runs_unfinished",                  // the same runs by their age
 	"SELECT p.data FROM tasks t CROSS JOIN steps", // unfinished tasks, when a process died
+	"SELECT count(*), min(due) FROM (",            // at most maxDue rows
 	"UPDATE runs SET owner = 'other'",             // of a test
 	// Lists in which users take turns number and sort what is due. The rows inside are found by an index: checkPlan looks at those.
 	"ORDER BY turn,",

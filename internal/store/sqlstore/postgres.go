@@ -38,6 +38,7 @@ var postgresMigrations embed.FS
 
 const (
 	postgresReaders = 8                // connections of a process for reading
+	postgresBeats   = 2                // connections of a process for its lease
 	postgresConnect = 10 * time.Second // bounds the opening of a connection
 	parts           = 16               // number of parts of each counter, so that processes seldom wait for each other
 )
@@ -87,7 +88,7 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 		return nil, errors.Join(err, pool.Close())
 	}
 	beats := stdlib.OpenDB(*cfg) // separate connections, so that slow reads do not delay the lease
-	beats.SetMaxOpenConns(2)
+	beats.SetMaxOpenConns(postgresBeats)
 	lease := newRowLease(beats, s.log)
 	writing := cfg.Copy()
 	writing.RuntimeParams["lock_timeout"] = "5000" // milliseconds; after that the transaction is repeated

@@ -89,6 +89,12 @@ type database interface {
 	QueueWorker(ctx context.Context) (name string, err error)
 	// user names another process that uses the store, "" if there is none.
 	user(ctx context.Context) (name string, err error)
+	// ping returns an error if the database cannot be reached, or takes no changes.
+	ping(ctx context.Context, s *Store) error
+	// inspect describes the database, and warns about settings of its server.
+	inspect(ctx context.Context) (detail string, warnings []string, err error)
+	// workers counts the processes that work the queue.
+	workers(ctx context.Context) (int, error)
 	// addWords adds a task to the index of words by which tasks are found; dropWords removes it.
 	addWords(c *conn, num int64, user, text string)
 	dropWords(c *conn, num int64)

@@ -145,6 +145,7 @@ func TestVolume(t *testing.T) { // not in parallel: it compares times
 		"read a journal":         func(v volume) error { _, err := v.Read(t.Context(), "run_100"); return err },
 		"match a run":            func(v volume) error { _, err := v.MatchRun(t.Context(), "run_110"); return err },
 		"count waiting tasks":    func(v volume) error { _, err := v.Queued(t.Context()); return err },
+		"count what waits":       func(v volume) error { _, err := v.Load(t.Context(), now); return err },
 		"find a key":             func(v volume) error { return errOf(v.KeyByHash(t.Context(), []byte("u1"))) },
 		"strays":                 func(v volume) error { _, err := v.Strays(t.Context()); return err },
 		"recover":                func(v volume) error { return v.Recover(t.Context()) },

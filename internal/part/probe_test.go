@@ -1,0 +1,37 @@
+package part_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"mcp-code-exec-harness/internal/part"
+)
+
+// A part that hangs takes ProbeTime, and its check is not called again before it has ended; the other parts are checked meanwhile.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls, release := 0, make(chan struct{})
+		errAway := errors.New("away")
+		probes := []part.Probe{
+			part.NewProbe("disk", "", func(context.Context) error { calls++; <-release; return nil }),
+			part.NewProbe("store", "", func(context.Context) error { return errAway }),
+		}
+		for range 2 {
+			errs := part.CheckAll(t.Context(), probes)
+			if errs[0] == nil || errs[0].Error() != "disk has not answered within 2s" || !errors.Is(errs[1], errAway) {
+				t.Errorf("got %v", errs)
+			}
+		}
+		if calls != 1 {
+			t.Errorf("%d checks hang", calls)
+		}
+		close(release)
+		synctest.Wait()
+		if err := probes[0].Check(t.Context()); err != nil || calls != 2 {
+			t.Errorf("after it has ended: %v, %d checks", err, calls)
+		}
+	})
+}
