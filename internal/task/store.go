@@ -57,7 +57,8 @@ type Store interface {
 	// Claim makes this process the owner of a task and sets the task running. ErrEnded if it has ended, ErrNotOwner if a live process owns it,
 	// ErrBusy if a live process works another task of its session. A task whose cancellation was requested is claimed too.
 	Claim(ctx context.Context, id string, now time.Time) (Task, error)
-	// Release gives up a claimed task, which waits to be claimed again at due or later. ErrNotOwner as for Commit.
+	// Release gives up a claimed task, which waits to be claimed again at due or later. If due is zero, the task keeps its due time. ErrNotOwner as for
+	// Commit.
 	Release(ctx context.Context, id string, fence int64, due time.Time) error
 	// Wait releases a task that waits for an approval request. The task is due when the request is decided, or at the time due if that comes first.
 	// ErrNotOwner as for Commit.

@@ -261,6 +261,12 @@ func postgresCode(err error) string {
 	return e.Code
 }
 
+// isUnreachable reports whether an error means that no new connection to the server could be opened.
+func isUnreachable(err error) bool {
+	var refused *pgconn.ConnectError
+	return errors.As(err, &refused)
+}
+
 // isPostgresLost reports whether an error means that the connection to the server could not be opened, is lost, or cannot be used.
 func isPostgresLost(err error) bool {
 	var refused *pgconn.ConnectError

@@ -85,9 +85,20 @@ func (p *prepared) stored(args []any) []any {
 	return args
 }
 
-// each calls f with every row of a query until f returns an error.
+// each calls f with every row of a query until f returns an error. The query is repeated if its connection was lost before the first row: after a
+// restart of the server, each idle connection is one that was lost.
 func (s *Store) each(ctx context.Context, query string, args []any, f func(scanner) error) error {
-	err := s.statements.each(ctx, query, args, f)
+	var err error
+	for range postgresReaders + 1 {
+		rows := false
+		err = s.statements.each(ctx, query, args, func(row scanner) error {
+			rows = true
+			return f(row)
+		})
+		if rows || !isLost(err) || isUnreachable(err) || ctx.Err() != nil {
+			break
+		}
+	}
 	switch {
 	case errors.Is(err, errStop):
 		return nil
