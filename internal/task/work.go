@@ -116,7 +116,7 @@ func (s *Service) freeIdle(ctx context.Context, before map[string]int64) (idle m
 			idle[id] = fence
 		default:
 			s.opt.Logger.Warn("a task was claimed and not worked: it waits again", "task", id)
-			if failed := s.opt.Store.Release(ctx, id, fence, s.opt.Now()); failed != nil && !otherwiseSettled(failed) {
+			if failed := s.opt.Store.Release(ctx, id, fence, time.Time{}); failed != nil && !otherwiseSettled(failed) {
 				err = errors.Join(err, failed)
 			}
 		}

@@ -364,8 +364,9 @@ func (c *cluster) submitOnce(random *rand.Rand, key string, body []byte) (id str
 	switch {
 	case err != nil:
 		return "", err
-	case resp.StatusCode >= 300 || json.Unmarshal(text, &of) != nil:
+	case resp.StatusCode >= 300 || json.Unmarshal(text, &of) != nil || of.ID == "":
 		c.t.Errorf("a task is answered with %s: %s", resp.Status, text)
+		return "", errors.New(resp.Status)
 	}
 	return of.ID, nil
 }

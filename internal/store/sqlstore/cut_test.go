@@ -5,7 +5,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/postgrestest"
@@ -13,10 +18,9 @@ import (
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
-// TestPostgresCut cuts connections at each point of a transaction, also between a COMMIT and its answer: each task is created once, and has each of its
-// steps once.
-func TestPostgresCut(t *testing.T) {
-	t.Parallel()
+// openProxied opens a store behind a proxy.
+func openProxied(t *testing.T) (*Store, *proxytest.Proxy) {
+	t.Helper()
 	server := postgrestest.Start(t, postgrestest.Fast...)
 	address, err := url.Parse(server.Schema(t))
 	if err != nil {
@@ -32,7 +36,14 @@ func TestPostgresCut(t *testing.T) {
 	proxy := proxytest.Start(t, "unix", filepath.Join(dir, socket), "unix", filepath.Join(query.Get("host"), socket))
 	query.Set("host", dir)
 	address.RawQuery = query.Encode()
-	s := openServer(t, address.String(), Options{})
+	return openServer(t, address.String(), Options{}), proxy
+}
+
+// TestPostgresCut cuts connections at each point of a transaction, also between a COMMIT and its answer: each task is created once, and has each of its
+// steps once.
+func TestPostgresCut(t *testing.T) {
+	t.Parallel()
+	s, proxy := openProxied(t)
 	uncut := 0 // number of the last points at which nothing was cut
 	for n := int64(0); uncut < 3; n++ {
 		before := proxy.Cuts()
@@ -63,5 +74,54 @@ func TestPostgresCut(t *testing.T) {
 	}
 	if proxy.Cuts() < 10 {
 		t.Errorf("only %d connections were cut", proxy.Cuts())
+	}
+}
+
+// TestPostgresCutReads: a read is repeated if its connection was lost while it was idle, as all are after a restart of the server.
+func TestPostgresCutReads(t *testing.T) {
+	t.Parallel()
+	s, proxy := openProxied(t)
+	if _, _, err := s.CreateTask(t.Context(), storetest.New("task_a", "ann", "s")); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		var reads sync.WaitGroup
+		for range 2 * postgresReaders {
+			reads.Go(func() {
+				if _, err := s.Task(t.Context(), "task_a"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		reads.Wait()
+		proxy.Cut()
+	}
+}
+
+// TestPostgresUnreadClaim: a claimed task that cannot be read, because the server is away, keeps its place before the next task of its session.
+func TestPostgresUnreadClaim(t *testing.T) {
+	t.Parallel()
+	s, _ := openProxied(t)
+	for _, id := range []string{"task_a", "task_b"} {
+		if _, _, err := s.CreateTask(t.Context(), storetest.New(id, "ann", "s")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due := s.now().Add(100 * 365 * 24 * time.Hour)
+	away, err := pgx.ParseConfig("postgres:///postgres?host=" + t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := stdlib.OpenDB(*away)
+	defer pool.Close()
+	reads := s.statements.of
+	s.statements.of = pool
+	s.statements.all.Clear()
+	if got, _, err := s.ClaimNext(t.Context(), "", nil, due); err == nil {
+		t.Errorf("claimed %q without reading it", got.ID)
+	}
+	s.statements.of = reads
+	if got, _, err := s.ClaimNext(t.Context(), "", nil, due); err != nil || got.ID != "task_a" {
+		t.Errorf("claimed %q, %v, want task_a", got.ID, err)
 	}
 }
