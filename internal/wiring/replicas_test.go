@@ -36,8 +36,8 @@ import (
 
 const (
 	replicaUsers    = 4
-	userSessions    = 5
-	unfinishedTasks = 48              // tasks that clients have in the queue at the same time
+	tasksOfSession  = 5
+	unfinishedTasks = 64              // tasks that clients have in the queue at the same time
 	requestTime     = 3 * time.Second // time after which a client asks another replica
 	silence         = 5 * time.Second // time without a byte after which a client watches at another replica
 )
@@ -115,18 +115,17 @@ func TestReplicas(t *testing.T) {
 	total := generated.Count(100, 2000)
 	c.ended = make(chan struct{}, total)
 	free := make(chan struct{}, unfinishedTasks)
-	each := total / (replicaUsers * userSessions)
-	for i := range replicaUsers * userSessions {
+	for i := range total / tasksOfSession {
 		seed := c.random.Uint64()
 		clients.Go(func() {
 			random := rand.New(rand.NewPCG(seed, 0))
-			for n := range each {
+			for n := range tasksOfSession {
 				select {
 				case free <- struct{}{}:
 				case <-c.ctx.Done():
 					return
 				}
-				a := &accepted{n: i*each + n, user: fmt.Sprint("user-", i%replicaUsers), session: fmt.Sprint("session-", i)}
+				a := &accepted{n: i*tasksOfSession + n, user: fmt.Sprint("user-", i%replicaUsers), session: fmt.Sprint("session-", i)}
 				if !c.submit(random, a) {
 					return
 				}
@@ -470,7 +469,7 @@ func (c *cluster) disturb(done <-chan struct{}) map[string]int {
 	for kinds := slices.Sorted(maps.Keys(faults)); ; {
 		c.random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		for _, kind := range kinds {
-			c.progress(2+c.random.IntN(6), done)
+			c.progress(2+c.random.IntN(generated.Count(6, 40)), done)
 			select {
 			case <-done:
 				return counts
