@@ -39,6 +39,7 @@ var postgresMigrations embed.FS
 const (
 	postgresReaders = 8                // connections of a process for reading
 	postgresConnect = 10 * time.Second // bounds the opening of a connection
+	silenceLimit    = 15 * time.Second // time after which a connection is lost whose other side confirms nothing
 	parts           = 16               // number of parts of each counter, so that processes seldom wait for each other
 )
 
@@ -64,6 +65,8 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = postgresConnect
 	}
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silenceLimit / 3, Interval: silenceLimit / 5, Count: 3}, Control: boundSilence}
+	cfg.DialFunc = dialer.DialContext
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "harness"
 	}
