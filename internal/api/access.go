@@ -68,10 +68,15 @@ func (a *API) ownTask(ctx context.Context, id string) (task.Task, error) {
 // take counts a request for work against the rate limit, and refuses it while the server is stopping.
 func (a *API) take(ctx context.Context) error {
 	if a.stopping.Load() {
-		visitOf(ctx).answer.Header().Set("Retry-After", "5")
-		return problem(http.StatusServiceUnavailable, "the server stops: try again when it is back")
+		return stopped(ctx)
 	}
 	return a.count(ctx, a.opt.Limiter, identity(ctx).Caller())
+}
+
+// stopped returns the answer to a request that is not served because the server is stopping.
+func stopped(ctx context.Context) *Problem {
+	visitOf(ctx).answer.Header().Set("Retry-After", "5")
+	return problem(http.StatusServiceUnavailable, "the server stops: try again when it is back")
 }
 
 // count counts a request of a caller against a rate limit, and sets the RateLimit header fields of the answer.

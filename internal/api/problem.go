@@ -228,6 +228,8 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 	switch {
 	case overload(err):
 		visitOf(ctx).answer.Header().Set("Retry-After", "5")
+	case p == nil && ctx.Err() != nil && a.stopping.Load(): // the server has cancelled the request
+		return stopped(ctx)
 	case p == nil && ctx.Err() != nil:
 		return problem(statusGone, "the client went away")
 	case p == nil:

@@ -52,8 +52,25 @@ func TestShutdown(t *testing.T) {
 			w.eventually("everything is under way", func() bool {
 				return len(w.model.Requests()) >= 4 && strings.Contains(w.do("GET", "/v1/runs?status=running", nil).body, "run_")
 			})
+			const wentAway = 499
+			listed := make(chan bool) // whether a client that is there was answered as if it had gone
+			go func() {
+				for {
+					resp, err := client.Get(w.url + "/v1/tasks")
+					if err == nil {
+						resp.Body.Close()
+					}
+					if err != nil || resp.StatusCode == wentAway {
+						listed <- err == nil
+						return
+					}
+				}
+			}()
 			if err := w.stop(); err != nil {
 				t.Error(err)
+			}
+			if <-listed {
+				t.Errorf("a client that waited was answered with %d", wentAway)
 			}
 			for _, s := range []stream{events, sock} {
 				var err error

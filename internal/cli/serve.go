@@ -180,10 +180,6 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 		Load:         func(ctx context.Context) (task.Load, error) { return store.Load(ctx, a.Now()) },
 		Probes:       h.Probes(), Tiers: tiers.Names, Runners: h.Tiers().Runners, Now: a.Now,
 	})
-	store, err := h.Store()
-	if err != nil {
-		return err
-	}
 	options.Harness, options.Tasks, options.KeysRevoked = h, tasks, store.KeysRevoked
 	secret := []byte(cfg.Server.Secret)
 	if store.Remote() { // This also refuses a server whose key of personal data is not that of the others.

@@ -68,7 +68,9 @@ func (p *unconfirmed) isConfirmed() bool {
 	defer p.mu.Unlock()
 	if now := time.Now(); p.looked.IsZero() || now.Sub(p.looked) >= lookForConfirmation {
 		confirmed, err := p.confirmation.Confirmed(context.Background())
-		p.confirmed, p.looked = confirmed && err == nil, now
+		if p.looked = now; err == nil { // The last answer stays in force while the store is away, where no call can be made anyway.
+			p.confirmed = confirmed
+		}
 		if !p.confirmed && !p.told {
 			p.told = true
 			p.logger.Warn("every call asks a person, because the policy has changed since one confirmed it; harness doctor says what to do",

@@ -50,6 +50,45 @@ func TestIdleClaims(t *testing.T) {
 	})
 }
 
+// TestOrderAfterFailure: a task that could not begin keeps its place before the next task of its session.
+func TestOrderAfterFailure(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*task.Options){
+		"the answer to the claim is lost": func(o *task.Options) { o.Store = &lossy{Store: o.Store} },
+		"the beginning cannot be stored":  func(o *task.Options) { o.Store = &reluctant{Store: o.Store} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
+					time.Sleep(time.Second)
+					return succeed(ctx, tk, h, steps, log)
+				}, change)
+				first, second := p.submit(task.Request{SessionID: "s"}), p.submit(task.Request{SessionID: "s"})
+				p.work()
+				time.Sleep(time.Minute)
+				one, two := p.task(first.ID), p.task(second.ID)
+				if one.Status != task.Succeeded || two.Status != task.Succeeded || two.StartedAt.Before(*one.EndedAt) {
+					t.Errorf("the first one is %s, ended at %v, the second one is %s, begun at %v", one.Status, one.EndedAt, two.Status, two.StartedAt)
+				}
+			})
+		})
+	}
+}
+
+// reluctant is a store that refuses the first commit.
+type reluctant struct {
+	task.Store
+	commits atomic.Int32
+}
+
+func (r *reluctant) Commit(ctx context.Context, id string, fence int64, c task.Change) ([]task.Event, error) {
+	if r.commits.Add(1) == 1 {
+		return nil, errors.New("the connection broke")
+	}
+	return r.Store.Commit(ctx, id, fence, c)
+}
+
 // TestDoOfQueue: Do refuses a task that the queue of the same process works, and the work continues.
 func TestDoOfQueue(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,8 @@ type Store interface {
 	// Claim makes this process the owner of a task and sets the task running. The error is ErrEnded if the task has ended, ErrNotOwner if a live process owns
 	// it, and ErrBusy if a live process works another task of its session. A task whose cancellation was requested is claimed too.
 	Claim(ctx context.Context, id string, now time.Time) (Task, error)
-	// Release gives up a claimed task, which waits to be claimed again at due or later. The error is ErrNotOwner in the same cases as for Commit.
+	// Release gives up a claimed task, which waits to be claimed again at due or later. If due is zero, the task keeps its due time. The error is
+	// ErrNotOwner in the same cases as for Commit.
 	Release(ctx context.Context, id string, fence int64, due time.Time) error
 	// Wait releases a task that waits for an approval request. The task is due when the request is decided, or at the time due if that comes first. The error
 	// is ErrNotOwner in the same cases as for Commit.

@@ -116,7 +116,7 @@ func (s *Service) freeIdle(ctx context.Context, before map[string]int64) (idle m
 			idle[id] = fence
 		default:
 			s.opt.Logger.Warn("a task was claimed and not worked: it waits again", "task", id)
-			if failed := s.opt.Store.Release(ctx, id, fence, s.opt.Now()); failed != nil && !otherwiseSettled(failed) {
+			if failed := s.opt.Store.Release(ctx, id, fence, time.Time{}); failed != nil && !otherwiseSettled(failed) {
 				err = errors.Join(err, failed)
 			}
 		}
@@ -209,12 +209,18 @@ func (s *Service) workClaimed(ctx context.Context, t Task) {
 	default:
 		s.opt.Logger.Error("work a task", "task", t.ID, "try", failures, "error", err)
 	}
+	if errors.Is(err, errNotBegun) { // With a later due time, the next task of the session would overtake it.
+		pause(ctx, due.Sub(now), nil)
+		due = time.Time{}
+	}
 	s.release(ctx, t, due)
 }
 
-// release releases a claimed task.
+// release releases a claimed task. If due is zero, the task keeps its due time.
 func (s *Service) release(ctx context.Context, t Task, due time.Time) {
-	s.keep(ctx, t, due)
+	if !due.IsZero() {
+		s.keep(ctx, t, due)
+	}
 	s.leaveTask(ctx, func(ctx context.Context) error { return s.opt.Store.Release(ctx, t.ID, t.Fence, due) })
 }
 
@@ -333,7 +339,11 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 			return s.Task(keep, id)
 		case errors.Is(err, ErrBusy), waited && errors.Is(err, ErrNotOwner):
 		case err != nil && t.ID != "" && !otherwiseSettled(err):
-			return t, errors.Join(err, s.opt.Store.Release(keep, id, t.Fence, s.opt.Now()))
+			due := s.opt.Now()
+			if errors.Is(err, errNotBegun) {
+				due = time.Time{}
+			}
+			return t, errors.Join(err, s.opt.Store.Release(keep, id, t.Fence, due))
 		default:
 			return t, err
 		}
@@ -365,7 +375,7 @@ func (s *Service) work(ctx context.Context, t Task) (Task, error) {
 		now := s.opt.Now()
 		t.StartedAt = &now
 		if err := log.Commit(keep, Change{Task: &t, Events: []Event{s.event(EventStarted, map[string]string{"id": t.ID})}}); err != nil {
-			return t, err
+			return t, fmt.Errorf("%w: %w", errNotBegun, err)
 		}
 	}
 	steps, err := s.opt.Store.Steps(keep, t.ID)
@@ -384,6 +394,9 @@ func (s *Service) work(ctx context.Context, t Task) (Task, error) {
 	ended.EndedAt = &now
 	return ended, s.end(keep, ended)
 }
+
+// errNotBegun marks the error of a task whose beginning could not be stored.
+var errNotBegun = errors.New("begin the task")
 
 // errPanic marks the error of a worker that panicked.
 var errPanic = errors.New("panic")

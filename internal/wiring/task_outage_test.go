@@ -2,7 +2,6 @@ package wiring_test
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"mcp-code-exec-harness/internal/testing/generated"
@@ -19,22 +18,21 @@ func TestTaskStoreStopped(t *testing.T) {
 	stopped := 0
 	step := int64(generated.Count(50, 2))
 	for at, missed := int64(0), -1; missed < 2; at += step { // In the first round the server is not stopped.
-		const notYet = -1 << 40 // excludes pieces before and after the task from the count
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
-			var passed, stops atomic.Int64
-			passed.Store(notYet)
-			w := newWorldOf(t, t.TempDir(), server.Behind(t, server.Schema(t), func() postgrestest.Fate {
-				if n := passed.Add(1); n != at || at == 0 {
-					return postgrestest.Pass
-				}
-				stops.Add(1)
-				return postgrestest.Stop
-			}))
+			url, proxy := server.Behind(t, server.Schema(t))
+			w := newWorldOf(t, t.TempDir(), url)
 			w.live(w.serve)
-			passed.Store(0)
+			if at > 0 {
+				proxy.CutAfter(at, func() { // Kill waits for the process of each connection, so the connection is cut before.
+					server.Kill()
+					if err := server.Restart(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
 			got, events, err := w.work()
-			passed.Add(notYet)
-			if missed++; stops.Load() > 0 {
+			proxy.CutAfter(-1, nil)
+			if missed++; proxy.Cuts() > 0 {
 				stopped++
 				missed = 0
 			}

@@ -115,7 +115,7 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 		}
 		// A task that cannot be read must not delay the other tasks.
 		s.log.Error("claim a task", "task", id, "error", err)
-		again := now
+		var again time.Time // A task whose answer was lost keeps its due time, so that no other task of its session overtakes it.
 		if !isLost(err) {
 			again = now.Add(damagedAgain)
 		}

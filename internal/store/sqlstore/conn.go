@@ -247,13 +247,17 @@ func (c *conn) row(query string, args []any, dest ...any) (found bool) {
 // too long for transactions of 0.1 ms, so it is limited to writeWait. For some locks, such as the one for changing the journal mode, SQLite does
 // not wait at all.
 func retryBusy(ctx context.Context, f func() error) error {
-	for begin := time.Now(); ; {
+	begin := time.Now()
+	for n := 1; ; n++ {
 		err := f()
 		if !isBusy(err) || time.Since(begin) > busyTimeout {
 			return err
 		}
 		wait := writeWait
-		if isLost(err) {
+		switch {
+		case isLost(err) && !isUnreachable(err) && n <= postgresReaders: // an idle connection was lost; the next one may be lost as well
+			wait = 0
+		case isLost(err):
 			wait = reconnectWait
 		}
 		select {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"mcp-code-exec-harness/internal/journal"
@@ -77,15 +78,21 @@ func (s *Store) Resume(ctx context.Context, run string) (_ journal.Writer, recor
 	return w, records, nil
 }
 
-// adopt makes this process the owner of an unfinished run of a dead process. A run that this process already owns gets a new fence too. The
-// run's bytes are counted again, since the dead process may not have counted the last ones.
+// adopt makes this process the owner of an unfinished run of a dead process, or of a process that has lost the run's task to this one. A run that
+// this process already owns gets a new fence too. The run's bytes are counted again, since its former process may not have counted the last ones.
 func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 	alive, err := s.lease.Alive(owner)
 	switch {
 	case err != nil:
 		return err
 	case alive && owner != s.lease.ID():
-		return fmt.Errorf("%w: process %s", journal.ErrBusy, s.lease.Describe(owner))
+		works, err := s.worksRun(ctx, w)
+		if err != nil {
+			return err
+		}
+		if !works {
+			return fmt.Errorf("%w: process %s", journal.ErrBusy, s.lease.Describe(owner))
+		}
 	}
 	err = s.write(ctx, 0, func(c *conn) {
 		if c.changed(`UPDATE runs SET owner = ?, fence = fence + 1, status = 'running',
@@ -97,6 +104,13 @@ func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 	})
 	w.fence++
 	return err
+}
+
+// worksRun reports whether this process works the task of a run.
+func (s *Store) worksRun(ctx context.Context, w *runWriter) (bool, error) {
+	steps, err := list(ctx, s, scanStep, `SELECT p.seq, p.data FROM sessions s CROSS JOIN tasks t ON t.num = s.working CROSS JOIN steps p ON p.task = t.num
+		WHERE s.user = ? AND s.id = ? AND t.owner = ? AND t.ended IS NULL`, w.session.user, w.session.id, s.lease.ID())
+	return slices.ContainsFunc(steps, func(step task.Step) bool { return step.Run != nil && step.Run.RunID == w.run }), err
 }
 
 // Read implements journal.Store.

@@ -40,6 +40,7 @@ const (
 	postgresReaders = 8                // connections of a process for reading
 	postgresBeats   = 2                // connections of a process for its lease
 	postgresConnect = 10 * time.Second // bounds the opening of a connection
+	silenceLimit    = 15 * time.Second // time after which a connection is lost whose other side confirms nothing
 	parts           = 16               // number of parts of each counter, so that processes seldom wait for each other
 )
 
@@ -65,6 +66,8 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = postgresConnect
 	}
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silenceLimit / 3, Interval: silenceLimit / 5, Count: 3}, Control: boundSilence}
+	cfg.DialFunc = dialer.DialContext
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "harness"
 	}
@@ -260,6 +263,12 @@ func postgresCode(err error) string {
 		return ""
 	}
 	return e.Code
+}
+
+// isUnreachable reports whether an error means that no new connection to the server could be opened.
+func isUnreachable(err error) bool {
+	var refused *pgconn.ConnectError
+	return errors.As(err, &refused)
 }
 
 // isPostgresLost reports whether an error means that the connection to the server could not be opened, is lost, or cannot be used.

@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/journaltest"
 	"mcp-code-exec-harness/internal/testing/postgrestest"
 	"mcp-code-exec-harness/internal/testing/storetest"
 	"mcp-code-exec-harness/internal/testing/vaulttest"
@@ -85,6 +88,11 @@ func TestPostgres(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("run of a lost task", func(t *testing.T) {
+		t.Parallel()
+		url := server.Schema(t)
+		testRunOfLostTask(t, openServer(t, url, Options{}), openServer(t, url, Options{}))
+	})
 	t.Run("wakes", func(t *testing.T) {
 		t.Parallel()
 		url := server.Schema(t)
@@ -103,4 +111,53 @@ func TestPostgres(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// testRunOfLostTask lets a process lose a task although it lives: it was frozen for longer than its lease, for instance. The process that works the task
+// then takes over the task's run, and only that run; the former process can write no more.
+func testRunOfLostTask(t *testing.T, slow, other *Store) {
+	t.Helper()
+	if _, _, err := slow.CreateTask(t.Context(), storetest.New("task_a", "ann", "s")); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := slow.Claim(t.Context(), "task_a", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers []journal.Writer
+	for _, id := range []string{"run_a", "run_b"} { // run_b is of no task
+		w, err := slow.Create(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Append(startOf(id, "ann", "s"))
+		if err := w.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		writers = append(writers, w)
+	}
+	step := task.Change{Steps: []task.Step{{Run: &task.Run{CallID: "1", RunID: "run_a"}}}}
+	if _, err := slow.Commit(t.Context(), "task_a", claimed.Fence, step); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = other.Resume(t.Context(), "run_a")
+	wantIs(t, "resume while the task is worked", err, journal.ErrBusy)
+	if err := slow.Release(t.Context(), "task_a", claimed.Fence, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Claim(t.Context(), "task_a", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	w, records, err := other.Resume(t.Context(), "run_a")
+	if err != nil || len(records) != 1 {
+		t.Fatalf("resume of the task's run: %d records, %v", len(records), err)
+	}
+	defer w.Close(t.Context())
+	_, _, err = other.Resume(t.Context(), "run_b")
+	wantIs(t, "resume of a run of no task", err, journal.ErrBusy)
+	writers[0].Append(journaltest.Log("late"))
+	wantIs(t, "a late record", writers[0].Commit(t.Context()), journal.ErrBusy)
+	if err := writers[1].Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -110,7 +110,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	if os.Getuid() == 0 {
-		cmd = exec.Command("setpriv", append([]string{"--reuid=postgres", "--regid=postgres", "--clear-groups", "--", filepath.Join(s.bin, name)}, args...)...)
+		cmd = exec.Command("setpriv", append([]string{"--reuid=postgres", "--regid=postgres", "--pdeathsig=KILL", "--clear-groups", "--", filepath.Join(s.bin, name)}, args...)...)
 	}
 	cmd.Dir = s.dir
 	return cmd
