@@ -42,14 +42,14 @@ type Limiter struct {
 
 	asking sync.Mutex // guards the fields below
 	asked  map[string]*asked
-	away   time.Time // until then rates is not used
+	away   time.Time // time until which rates is not used
 }
 
 // asked is what a Limiter asks Rates for a caller. At most one call of Take is in progress for each caller.
 type asked struct {
 	waiting []chan allowed
 	busy    bool      // A goroutine answers waiting.
-	refused time.Time // until then no request is allowed
+	refused time.Time // time until which no request is allowed
 }
 
 // allowed is the answer to a request.

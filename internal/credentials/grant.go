@@ -17,6 +17,8 @@ type Store interface {
 	Credential(ctx context.Context, server, user string) ([]byte, error)
 	PutCredential(ctx context.Context, server, user string, sealed []byte) error
 	DeleteCredential(ctx context.Context, server, user string) error
+	// Exclusively calls f while no process of another machine calls a function under the same name.
+	Exclusively(ctx context.Context, name string, f func() error) error
 }
 
 // grant has the tokens of a login and what their renewal needs. It is stored sealed.

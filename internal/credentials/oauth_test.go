@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/store/sqlstore"
 	"mcp-code-exec-harness/internal/testing/oauthtest"
+	"mcp-code-exec-harness/internal/testing/postgrestest"
 )
 
 // setup returns an OAuth source for a server, with a new store, and the directory of the store.
@@ -129,11 +131,35 @@ func TestLogin(t *testing.T) {
 // processes.
 func TestRefreshOnce(t *testing.T) {
 	t.Parallel()
+	t.Run("a machine", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		refreshOnce(t, "sqlite:"+filepath.Join(dir, "harness.db"), dir, dir, dir)
+	})
+	t.Run("machines", func(t *testing.T) {
+		t.Parallel()
+		url := postgrestest.Start(t, postgrestest.Fast...).Schema(t)
+		first := t.TempDir()
+		dirs := []string{first, t.TempDir(), t.TempDir()}
+		if _, err := seal.Open(seal.Options{Name: "key", File: filepath.Join(first, "pii.key")}); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range dirs[1:] {
+			if err := os.Link(filepath.Join(first, "pii.key"), filepath.Join(dir, "pii.key")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refreshOnce(t, url, dirs...)
+	})
+}
+
+// refreshOnce tests processes with state directories.
+func refreshOnce(t *testing.T, url string, dirs ...string) {
+	t.Helper()
 	s := oauthtest.New(t)
-	dir := t.TempDir()
 	var all []*credentials.OAuth
-	for range 3 {
-		store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlstore.Options{Now: time.Now})
+	for _, dir := range dirs {
+		store, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"mcp-code-exec-harness/internal/credentials"
 )
@@ -27,4 +30,21 @@ func (s *Store) PutCredential(ctx context.Context, server, user string, sealed [
 func (s *Store) DeleteCredential(ctx context.Context, server, user string) (err error) {
 	defer wrap(&err, "forget the login of server %q", server)
 	return s.write(ctx, 0, func(c *conn) { c.exec("DELETE FROM credentials WHERE server = ? AND user = ?", server, user) })
+}
+
+// Exclusively implements credentials.Store. The lock has a connection of its own, which the server closes if this machine is gone.
+func (s *Store) Exclusively(ctx context.Context, name string, f func() error) error {
+	d, is := s.database.(*server)
+	if !is {
+		return f()
+	}
+	c, err := pgx.ConnectConfig(ctx, d.cfg)
+	if err == nil {
+		defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the lock goes with the connection
+		_, err = c.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended('harness ' || current_schema() || ' ' || $1, 0))", name)
+	}
+	if err != nil {
+		return fmt.Errorf("wait for other machines in the store %s: %w", s.path, err)
+	}
+	return f()
 }
