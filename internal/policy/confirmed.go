@@ -15,6 +15,11 @@ const Unconfirmed = "no person has confirmed the policy as it is now, so every c
 // lookForConfirmation is the interval at which a process checks whether its policy was confirmed.
 const lookForConfirmation = 2 * time.Second
 
+const (
+	storeWait  = 15 * time.Second       // time for which the first decision waits for a store that is away
+	storeAgain = 250 * time.Millisecond // pause before the store is asked again
+)
+
 // Confirmation identifies the policy that a person confirms, by its configuration file and the hash of its settings.
 type Confirmation struct {
 	Presence *approval.Presence
@@ -68,7 +73,11 @@ func (p *unconfirmed) isConfirmed() bool {
 	defer p.mu.Unlock()
 	if now := time.Now(); p.looked.IsZero() || now.Sub(p.looked) >= lookForConfirmation {
 		confirmed, err := p.confirmation.Confirmed(context.Background())
-		if p.looked = now; err == nil { // The last answer stays in force while the store is away, where no call can be made anyway.
+		for p.looked.IsZero() && err != nil && time.Since(now) < storeWait { // A person would have to decide even after the store is back.
+			time.Sleep(storeAgain)
+			confirmed, err = p.confirmation.Confirmed(context.Background())
+		}
+		if p.looked = time.Now(); err == nil { // The last answer stays in force while the store is away, where no call can be made anyway.
 			p.confirmed = confirmed
 		}
 		if !p.confirmed && !p.told {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,11 +27,17 @@ func (records) Confirmation(context.Context, string) ([]byte, error) { return ni
 func TestConfirmationWithoutStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var away error
-		presence := &approval.Presence{
-			Dir: t.TempDir(), Now: time.Now, Records: func() (approval.Records, error) { return records{}, away },
+		var away atomic.Bool
+		presence := &approval.Presence{Dir: t.TempDir(), Now: time.Now, Records: func() (approval.Records, error) {
+			if away.Load() {
+				return nil, errors.New("the store is away")
+			}
+			return records{}, nil
+		}}
+		decider := func() policy.Decider {
+			return policy.AskUntilConfirmed(allowing{}, policy.Confirmation{Presence: presence, File: "f", Hash: "h"}, slog.New(slog.DiscardHandler))
 		}
-		p := policy.AskUntilConfirmed(allowing{}, policy.Confirmation{Presence: presence, File: "f", Hash: "h"}, slog.New(slog.DiscardHandler))
+		p := decider()
 		want := func(when string, action policy.Action) {
 			t.Helper()
 			time.Sleep(time.Minute) // until the store is asked again
@@ -38,13 +45,15 @@ func TestConfirmationWithoutStore(t *testing.T) {
 				t.Errorf("%s: %s, want %s", when, v.Action, action)
 			}
 		}
-		away = errors.New("the store is away")
+		away.Store(true)
 		want("before the first answer", policy.Ask)
-		away = nil
-		want("no confirmation is needed", policy.Allow)
-		away = errors.New("the store is away")
+		p = decider()
+		time.AfterFunc(time.Minute+5*time.Second, func() { away.Store(false) })
+		want("the store is away for a short time", policy.Allow)
+		away.Store(true)
 		want("after an answer", policy.Allow)
-		presence.Wanted, away = true, nil
+		away.Store(false)
+		presence.Wanted = true
 		want("there is no confirmation", policy.Ask)
 	})
 }
