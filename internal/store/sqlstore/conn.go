@@ -243,10 +243,9 @@ func (c *conn) row(query string, args []any, dest ...any) (found bool) {
 	return found && c.err == nil
 }
 
-// retryBusy repeats f while another process has the lock that f needs, or the connection to the server is lost, for busyTimeout at most, but once at
-// least. SQLite's own waiting backs off to 100 ms, far
-// too long for transactions of 0.1 ms, so it is limited to writeWait. For some locks, such as the one for changing the journal mode, SQLite does
-// not wait at all.
+// retryBusy repeats f while another process has the lock that f needs, or the connection to the server is lost. It repeats f once at least, and begins no
+// repetition after busyTimeout. SQLite's own waiting backs off to 100 ms, far too long for transactions of 0.1 ms, so it is limited to writeWait. For
+// some locks, such as the one for changing the journal mode, SQLite does not wait at all.
 func retryBusy(ctx context.Context, f func() error) error {
 	begin := time.Now()
 	for n := 1; ; n++ {
