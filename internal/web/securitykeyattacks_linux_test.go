@@ -152,7 +152,7 @@ func (w *world) question(token string, chosen ...api.SeenRequest) api.Question {
 // edit changes the database, as any process can that may write the file.
 func (w *world) edit(statement string, args ...any) {
 	w.t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(w.dir, "harness.db"))
+	db, err := sql.Open("sqlite", filepath.Join(w.dir, "harness.db")+"?_pragma=busy_timeout(10000)") // the server writes too
 	must(w.t, err)
 	defer db.Close()
 	_, err = db.ExecContext(w.t.Context(), statement, args...)
