@@ -90,7 +90,7 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 		return nil, errors.Join(err, pool.Close())
 	}
 	beats := stdlib.OpenDB(*cfg) // separate connections, so that slow reads do not delay the lease
-	beats.SetMaxOpenConns(2)
+	beats.SetMaxOpenConns(leaseConnections)
 	lease := newRowLease(beats, s.log)
 	writing := cfg.Copy()
 	writing.RuntimeParams["lock_timeout"] = "5000" // milliseconds; after that the transaction is repeated

@@ -16,6 +16,8 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
+const leaseConnections = 2 // maximum number of connections of a lease
+
 const (
 	leaseTime  = 15 * time.Second // time for which a process counts as alive after it has renewed its lease
 	leaseBeat  = leaseTime / 3    // interval at which a process renews its lease
@@ -106,14 +108,26 @@ func (l *rowLease) beat(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	var part int64
-	err := l.db.QueryRowContext(ctx, `INSERT INTO processes (id, name, place, process, expires, working, part) VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6,
+	err := l.again(func() error {
+		return l.db.QueryRowContext(ctx, `INSERT INTO processes (id, name, place, process, expires, working, part) VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6,
 			(SELECT p FROM generate_series(0, $7 - 1) p LEFT JOIN processes o ON o.part = p AND o.expires > now() GROUP BY p ORDER BY count(o.id), p LIMIT 1))
 		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working RETURNING part`,
-		l.id, l.name, l.place, l.process, leaseTime.Seconds(), working, parts).Scan(&part)
+			l.id, l.name, l.place, l.process, leaseTime.Seconds(), working, parts).Scan(&part)
+	})
 	if err == nil {
 		l.part.Store(part)
 		_, err = l.db.ExecContext(ctx, `WITH gone AS (DELETE FROM processes WHERE expires < now() - make_interval(secs => $1) RETURNING id)
 			DELETE FROM commits WHERE process IN (SELECT id FROM gone)`, leaseSweep.Seconds())
+	}
+	return err
+}
+
+// again calls f, which may be repeated, again if its connection is lost: each of the idle connections may have been lost earlier.
+func (l *rowLease) again(f func() error) (err error) {
+	for range leaseConnections + 1 {
+		if err = f(); !isLost(err) || isUnreachable(err) {
+			break
+		}
 	}
 	return err
 }
@@ -199,7 +213,10 @@ func (l *rowLease) Release() error {
 	l.beating.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), leaseBeat)
 	defer cancel()
-	_, err := l.db.ExecContext(ctx, "WITH gone AS (DELETE FROM processes WHERE id = $1) DELETE FROM commits WHERE process = $1", l.id)
+	err := l.again(func() error {
+		_, err := l.db.ExecContext(ctx, "WITH gone AS (DELETE FROM processes WHERE id = $1) DELETE FROM commits WHERE process = $1", l.id)
+		return err
+	})
 	if err = errors.Join(err, l.db.Close()); err != nil {
 		return fmt.Errorf("give up the lease: %w", err)
 	}
