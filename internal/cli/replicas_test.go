@@ -123,7 +123,7 @@ func TestReplicasRateLimit(t *testing.T) {
 }
 
 // browse sends a request of a browser to a server behind a name, with a cookie, and returns the answer and its text.
-func (s *server) browse(method, path, cookie string, form url.Values) (*http.Response, string) {
+func (s *server) browse(method, path, cookie string, form url.Values) (page, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -143,7 +143,13 @@ func (s *server) browse(method, path, cookie string, form url.Values) (*http.Res
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return answer, string(text)
+	return page{answer.StatusCode, answer.Header}, string(text)
+}
+
+// page is what a browser gets, without the text.
+type page struct {
+	StatusCode int
+	Header     http.Header
 }
 
 var csrf = regexp.MustCompile(`name="csrf" value="([^"]+)"`)

@@ -212,7 +212,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 	if err != nil {
 		return &exitError{exitUnavailable, err}
 	}
-	listeners, err := listen(ctx, cfg, service, dashboard, options.Metrics, options.Logger)
+	listeners, err := listen(ctx, cfg, service, dashboard, options.Metrics)
 	if err != nil {
 		return &exitError{exitUnavailable, err}
 	}
@@ -304,7 +304,7 @@ func (a *app) announce(cfg *config.Config, l *api.Listener, open bool, log *slog
 	}
 }
 
-func listen(ctx context.Context, cfg *config.Config, service *api.API, dashboard http.Handler, metrics *telemetry.Metrics, log *slog.Logger) (all []*api.Listener, err error) {
+func listen(ctx context.Context, cfg *config.Config, service *api.API, dashboard http.Handler, metrics *telemetry.Metrics) (all []*api.Listener, err error) {
 	s := cfg.Server
 	var certificate *tls.Config
 	if s.TLS.Cert != "" {

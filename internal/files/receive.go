@@ -56,11 +56,11 @@ func (p *Part) of(at *spot) *spot {
 }
 
 // received returns the size of a part, and the number of files that it takes more to write to it: 1 if it does not exist yet.
-func (s *spot) received() (bytes, files int64) {
-	if s.info == nil {
+func (at *spot) received() (bytes, files int64) {
+	if at.info == nil {
 		return 0, 1
 	}
-	return s.info.Size(), 0
+	return at.info.Size(), 0
 }
 
 // receiveBytes is the number of bytes written at a time, so that a slow sender does not delay others.

@@ -82,6 +82,21 @@ func TestPostgresCutReads(t *testing.T) {
 	}
 }
 
+// TestPostgresCutLease: a process that stops after its idle connections were lost gives up the queue and its lease without an error.
+func TestPostgresCutLease(t *testing.T) {
+	t.Parallel()
+	s, proxy := openProxied(t)
+	release, err := s.LockQueue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	proxy.Cut() // before the store is closed, which ends the lease
+}
+
 // TestPostgresUnreadClaim: a claimed task that cannot be read, because the server is away, keeps its place before the next task of its session.
 func TestPostgresUnreadClaim(t *testing.T) {
 	t.Parallel()

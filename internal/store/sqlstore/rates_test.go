@@ -65,10 +65,10 @@ func TestRatesOfProcesses(t *testing.T) {
 		for i := range 50 {
 			short.Allow(fmt.Sprint("user:", i))
 		}
-		for i, rows := 0, int64(0); ; i++ {
+		for i := 0; ; i++ {
 			short.Allow("user:last")
-			var err error
-			if rows, err = one(t.Context(), a, nil, value[int64], "SELECT count(*) FROM counts"); err != nil {
+			rows, err := one(t.Context(), a, nil, value[int64], "SELECT count(*) FROM counts")
+			if err != nil {
 				t.Fatal(err)
 			}
 			if rows == 3 { // ann, ben, last
