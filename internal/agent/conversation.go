@@ -26,6 +26,7 @@ func conversation(history []task.Past, t task.Task, steps []task.Step, cut *task
 	if left > 0 {
 		c.user(fmt.Sprintf("(%s of this conversation are left out here.)", count(left, "earlier task")))
 	}
+	c.moved = left > 0 || cut.History > 0
 	for i, past := range history {
 		switch {
 		case i < cut.Dropped:
@@ -35,6 +36,7 @@ func conversation(history []task.Past, t task.Task, steps []task.Step, cut *task
 			c.past(past)
 		}
 	}
+	c.moved = false
 	if len(steps) == 0 {
 		c.user(t.Task)
 	}
@@ -43,7 +45,12 @@ func conversation(history []task.Past, t task.Task, steps []task.Step, cut *task
 }
 
 // talk builds a conversation.
-type talk struct{ messages []model.Message }
+type talk struct {
+	messages []model.Message
+	// moved reports that other messages stand before the turns to add than when the model generated them. Then they are added without their provider's
+	// form, because a signature in it may be valid only after the same messages.
+	moved bool
+}
 
 // user adds a text for the model. It joins consecutive texts into one message, because some servers refuse two in a row.
 func (c *talk) user(text string) {
@@ -97,6 +104,11 @@ func (c *talk) steps(steps []task.Step, cut *task.Compact) {
 			turn := &s.Turn.Turn
 			if s.Seq < cut.Before {
 				turn, _ = shortTurn(turn, cut.Kept[s.Seq])
+			}
+			if c.moved && turn.Raw != nil {
+				said := *turn
+				said.Raw = nil
+				turn = &said
 			}
 			c.messages = append(c.messages, model.Message{Role: model.RoleAssistant, Turn: turn})
 		case s.Result != nil && s.Seq < cut.Before:

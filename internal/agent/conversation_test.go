@@ -49,6 +49,35 @@ func earlier(t *testing.T, text string, turns ...*model.Turn) task.Past {
 	return task.Past{Task: ended, Steps: w.steps}
 }
 
+// TestMovedTurns: turns of earlier tasks keep their provider's form, whose signatures may be bound to the messages before them, only while these messages
+// are the same.
+func TestMovedTurns(t *testing.T) {
+	t.Parallel()
+	raw := json.RawMessage(`[{"type":"thinking","thinking":"x","signature":"s"}]`)
+	turn := func() []task.Step { return []task.Step{{Turn: &task.Turn{Turn: model.Turn{Text: "one", Raw: raw}}}} }
+	history := []task.Past{{Task: task.Task{Task: "a", Text: "one", Status: task.Succeeded}, Steps: turn()}, {Task: task.Task{Task: "b", Text: "one", Status: task.Succeeded}, Steps: turn()}}
+	for name, c := range map[string]struct {
+		cut  task.Compact
+		want int // number of earlier turns in their provider's form
+	}{
+		"all":               {task.Compact{}, 2},
+		"all of two":        {task.Compact{Of: 2}, 2},
+		"older ones exist":  {task.Compact{Of: 5}, 0},
+		"one dropped":       {task.Compact{Dropped: 1}, 0},
+		"one in short form": {task.Compact{History: 1}, 0},
+	} {
+		kept, own := 0, turn()
+		for _, m := range conversation(history, task.Task{Task: "c"}, own, &c.cut) {
+			if m.Turn != nil && m.Turn.Raw != nil {
+				kept++
+			}
+		}
+		if kept-1 != c.want || history[1].Steps[0].Turn.Raw == nil {
+			t.Errorf("%s: %d turns are in their provider's form, want %d and the task's own", name, kept, c.want)
+		}
+	}
+}
+
 // TestHistory: a conversation contains the earlier tasks of the session, however they ended.
 func TestHistory(t *testing.T) {
 	t.Parallel()

@@ -83,9 +83,8 @@ type replica struct {
 	dir     string
 	proxy   *proxytest.Proxy // before PostgreSQL
 	lives   int
-	process *served
-	url     atomic.Pointer[string]
-	config  string // with the name of the life left out
+	process atomic.Pointer[served] // of the present life; requests read it while disturb changes it
+	config  string                 // with the name of the life left out
 }
 
 // arrival is a write that came to the upstream server.
@@ -151,7 +150,7 @@ func TestReplicas(t *testing.T) {
 	t.Logf("%d tasks in %s; faults: %v; %v", total, took, counts, c.check(total))
 	for _, r := range c.replicas {
 		if t.Failed() {
-			t.Logf("%s said\n%s", r.life(), tail(problems(r.process.stderr.String()), 20000))
+			t.Logf("%s said\n%s", r.life(), tail(problems(r.process.Load().stderr.String()), 20000))
 		}
 	}
 }
@@ -260,12 +259,11 @@ func (c *cluster) start(r *replica) {
 	c.t.Helper()
 	r.lives++
 	write(c.t, r.dir, "harness.yaml", fmt.Sprintf(r.config, r.life()))
-	r.process = serve(c.t, r.dir, unwatched)
-	if r.process.died() {
-		c.t.Fatalf("%s does not start: %s", r.life(), &r.process.stderr)
+	process := serve(c.t, r.dir, unwatched)
+	if process.died() {
+		c.t.Fatalf("%s does not start: %s", r.life(), &process.stderr)
 	}
-	at := r.process.url
-	r.url.Store(&at)
+	r.process.Store(process)
 }
 
 // life names a process of a replica.
@@ -273,7 +271,7 @@ func (r *replica) life() string { return fmt.Sprint(r.name, ".", r.lives) }
 
 func (c *cluster) kill(r *replica) {
 	c.lose(r)
-	r.process.kill()
+	r.process.Load().kill()
 }
 
 // lose notes that others may take a replica for dead from now on.
@@ -302,7 +300,8 @@ func (c *cluster) execute(statements string) {
 
 // request sends a request to a replica. An error is one that another try may not have.
 func (c *cluster) request(ctx context.Context, r *replica, method, path string, headers map[string]string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, *r.url.Load()+path, bytes.NewReader(body))
+	process := r.process.Load()
+	req, err := http.NewRequestWithContext(ctx, method, process.url+path, bytes.NewReader(body))
 	if err != nil {
 		c.t.Error(err)
 		return nil, err
@@ -311,7 +310,7 @@ func (c *cluster) request(ctx context.Context, r *replica, method, path string, 
 	for name, value := range headers {
 		req.Header.Set(name, value)
 	}
-	req.Header.Set("Authorization", "Bearer "+r.process.token())
+	req.Header.Set("Authorization", "Bearer "+process.token())
 	return c.client.Do(req)
 }
 
@@ -490,7 +489,7 @@ func (c *cluster) disturb(done <-chan struct{}) map[string]int {
 
 func (c *cluster) signal(r *replica, s syscall.Signal) {
 	c.t.Helper()
-	if err := r.process.cmd.Process.Signal(s); err != nil {
+	if err := r.process.Load().cmd.Process.Signal(s); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -538,8 +537,8 @@ func (c *cluster) restartServer() {
 
 func (c *cluster) stop(r *replica) {
 	c.t.Helper()
-	if code := r.process.stop(); code != 0 {
-		c.t.Errorf("%s exits with %d: %s", r.life(), code, &r.process.stderr)
+	if code := r.process.Load().stop(); code != 0 {
+		c.t.Errorf("%s exits with %d: %s", r.life(), code, &r.process.Load().stderr)
 	}
 }
 
