@@ -3,6 +3,7 @@ package part_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -13,10 +14,11 @@ import (
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		calls, release := 0, make(chan struct{})
+		var calls atomic.Int32
+		release := make(chan struct{})
 		errAway := errors.New("away")
 		probes := []part.Probe{
-			part.NewProbe("disk", "", func(context.Context) error { calls++; <-release; return nil }),
+			part.NewProbe("disk", "", func(context.Context) error { calls.Add(1); <-release; return nil }),
 			part.NewProbe("store", "", func(context.Context) error { return errAway }),
 		}
 		for range 2 {
@@ -25,13 +27,13 @@ func TestProbe(t *testing.T) {
 				t.Errorf("got %v", errs)
 			}
 		}
-		if calls != 1 {
-			t.Errorf("%d checks hang", calls)
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%d checks hang", n)
 		}
 		close(release)
 		synctest.Wait()
-		if err := probes[0].Check(t.Context()); err != nil || calls != 2 {
-			t.Errorf("after it has ended: %v, %d checks", err, calls)
+		if err := probes[0].Check(t.Context()); err != nil || calls.Load() != 2 {
+			t.Errorf("after it has ended: %v, %d checks", err, calls.Load())
 		}
 	})
 }
