@@ -319,6 +319,27 @@ func (s *signal) send() {
 	}
 }
 
+// whileValid returns a context that ends when the credential of a request is no longer valid. The caller must call stop.
+func (a *API) whileValid(of context.Context) (ctx context.Context, stop func()) {
+	ctx, stop = context.WithCancel(of)
+	keys := a.revoked.next()
+	go func() {
+		again := time.NewTicker(a.opt.Recheck)
+		defer again.Stop()
+		for revoked(ctx) == nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-again.C:
+			case <-keys:
+				keys = a.revoked.next()
+			}
+		}
+		stop()
+	}()
+	return ctx, stop
+}
+
 // revoked returns an error if the credential of a request is no longer valid. It returns nil if the store or the issuer does not answer.
 func revoked(ctx context.Context) error {
 	_, err := visitOf(ctx).authenticate(ctx)

@@ -35,6 +35,11 @@ func (a *API) addMCP(r *routes) {
 		if r.Method == http.MethodGet {
 			v.detach()
 		}
+		if r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+			ctx, stop := a.whileValid(r.Context())
+			defer stop()
+			r = r.WithContext(ctx)
+		}
 		if r.Header.Get("Accept") == "" { // accept any type
 			r.Header.Set("Accept", "*/*")
 		}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -257,17 +258,39 @@ func streamsOfRevokedKeys(t *testing.T, tell func(), options func(*api.Options))
 	}
 	id := w.as(value, "POST", "/v1/tasks", map[string]string{"task": "HOLD<<x>>"}).want(http.StatusAccepted).field("id")
 	ticket := w.as(value, "POST", "/v1/tickets", nil).want(http.StatusCreated).field("ticket")
-	ended := make(chan string, 3)
-	follow := func(what string, path string, headers ...string) {
-		go func() {
-			w.do("GET", path, nil, headers...)
-			ended <- what
-		}()
-	}
-	follow("by key", "/v1/tasks/"+id+"/events", "Authorization", "Bearer "+value)
-	follow("by ticket", "/v1/tasks/"+id+"/events?ticket="+ticket)
+	const streams = 4
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	ended := make(chan struct{}, streams)
+	follow := func(method, path, body string, headers ...string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(ctx, method, w.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		answer, err := client.Do(r)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s %s: %v, %v", method, path, answer, err)
+		}
+		go func() {
+			defer answer.Body.Close()
+			_, _ = io.Copy(io.Discard, answer.Body)
+			ended <- struct{}{}
+		}()
+	}
+	bearer := "Bearer " + value
+	follow("GET", "/v1/tasks/"+id+"/events", "", "Authorization", bearer)
+	follow("GET", "/v1/tasks/"+id+"/events?ticket="+ticket, "")
+	session := w.as(value, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		"Accept", "application/json, text/event-stream").want(http.StatusOK).header.Get("Mcp-Session-Id")
+	follow("GET", "/mcp", "", "Authorization", bearer, "Mcp-Session-Id", session)
+	follow("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{`+
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		"Authorization", bearer, "Content-Type", "application/json", "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
 	conn, _, err := websocket.Dial(ctx, w.url+"/v1/tasks/"+id+"/events/ws", &websocket.DialOptions{ //nolint:bodyclose // it is nil, or the connection
 		HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Bearer " + value}},
 	})
@@ -288,7 +311,7 @@ func streamsOfRevokedKeys(t *testing.T, tell func(), options func(*api.Options))
 	if websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Errorf("the socket ends with %v", err)
 	}
-	for range 2 {
+	for range streams {
 		select {
 		case <-ended:
 		case <-ctx.Done():
