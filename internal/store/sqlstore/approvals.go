@@ -17,7 +17,7 @@ import (
 // statusWaiting is the status of a run that waits for an approval.
 const statusWaiting = "waiting_approval"
 
-// asked is the JSON of an approval request: the fields that no query needs.
+// asked contains the fields of an approval request that are stored as JSON, because no query needs them.
 type asked struct {
 	Session   string            `json:"session,omitempty"`
 	Principal string            `json:"principal,omitempty"`
@@ -261,7 +261,7 @@ func (s *Store) Wait(ctx context.Context, id string, fence int64, request string
 		if c.err != nil {
 			return
 		}
-		at := due // the transaction may be repeated
+		at := due // a copy, because the transaction may be repeated
 		var status string
 		var decided time.Time
 		if c.row("SELECT status, decided FROM approvals WHERE id = ? /*+ FOR SHARE */", []any{request}, &status, instant{&decided}); c.err != nil {

@@ -23,7 +23,8 @@ type taskHead struct {
 	inWork              bool // reports that the owner works on the task; false if the owner has only reserved the task, or if the task has no owner
 }
 
-// queueHead reads the head of a task, and passes it to f before the transaction ends. The error is that of a task that must not change any more.
+// queueHead reads the head of a task, and passes it to f before the transaction ends. err is task.ErrNotFound or task.ErrEnded for a task that must not
+// change.
 func queueHead(c *conn, id string, f func(h taskHead, err error)) {
 	h, err := taskHead{}, task.ErrNotFound
 	c.do(statement{
@@ -115,7 +116,7 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 		}
 		// A task that cannot be read must not delay the other tasks.
 		s.log.Error("claim a task", "task", id, "error", err)
-		var again time.Time // A task whose answer was lost keeps its due time, so that no other task of its session overtakes it.
+		var again time.Time // zero if the connection was lost: the task keeps its due time, so that no other task of its session overtakes it
 		if !isLost(err) {
 			again = now.Add(damagedAgain)
 		}
@@ -212,7 +213,7 @@ func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Tas
 	return s.Task(ctx, id)
 }
 
-// releaseDead refuses (task.ErrBusy) if a live process works on a task. If the process is dead, the task waits again.
+// releaseDead refuses the change (task.ErrBusy) if a live process works on a task. If the process is dead, the task waits again.
 func releaseDead(c *conn, working taskHead, dead []string) {
 	if !slices.Contains(dead, working.owner) {
 		c.refuse(task.ErrBusy)

@@ -31,7 +31,7 @@ type fileLease struct {
 	asOf     time.Time // modification time of the directory when others was computed
 }
 
-// clockGrain bounds the resolution of file times: two changes within it may have the same time.
+// clockGrain is an upper bound of the resolution of file times: two changes within this time may leave the same modification time.
 const clockGrain = 50 * time.Millisecond
 
 // Others reports whether a file of another owner exists. It reads the directory again only if the directory has changed.
