@@ -175,7 +175,7 @@ func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, compl
 	for i, to := range []*int64{&count, &last, &loaded.Tokens, &loaded.Bytes} {
 		*to, _ = answer[i+1].(int64)
 	}
-	loaded.First = 1 // may be in use: Add detects conflicts
+	loaded.First = 1 // Add detects a number that is in use.
 	if id == "" && count == 0 {
 		loaded.First = int(last) + 1
 		v.remember(s, life{newID(), true})

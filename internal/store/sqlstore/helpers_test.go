@@ -57,7 +57,7 @@ func startAt(run string, micros int64) journal.Record {
 	return r
 }
 
-// stats counts what a store has written since it was opened. Changes that share a transaction are what group commit saves.
+// stats counts what a store has written since it was opened. Group commit stores several changes in one transaction.
 type stats struct{ Changes, Transactions int64 }
 
 func (s *Store) Stats() stats { return stats{s.writer.changes.Load(), s.writer.transactions.Load()} }

@@ -204,7 +204,7 @@ func (l *rowLease) Release() error {
 	l.released = true
 	l.mu.Unlock()
 	l.end()
-	l.claiming.Lock() // from here on no Claim starts to renew the lease
+	l.claiming.Lock() // no Claim starts to renew the lease from here on
 	defer l.claiming.Unlock()
 	l.beating.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), leaseBeat)

@@ -130,7 +130,7 @@ func (c *conn) count(kind usage.Kind, owner, server, name string, end time.Time,
 			c.used[key] = &usage.Sum{}
 		}
 		c.used[key].Add(sum)
-		if owner == "" { // without a user, both keys are the same
+		if owner == "" { // the run has no user, so both keys are the same
 			break
 		}
 	}
