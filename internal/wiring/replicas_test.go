@@ -384,7 +384,7 @@ func (c *cluster) watch(random *rand.Rand, a *accepted) {
 	c.t.Errorf("task %d, %s, has not ended; its events: %d", a.n, a.id, len(a.events))
 }
 
-// watchAt receives about the given maximum number of events from a replica. It reports whether the task has ended.
+// watchAt receives at most the given number of events from a replica. It reports whether the task has ended.
 func (c *cluster) watchAt(r *replica, a *accepted, most int) (ended bool) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()

@@ -163,7 +163,7 @@ func TestExpiry(t *testing.T) {
 	if types, err := v.Stats(t.Context(), session.User, ""); err != nil || types["EMAIL"] != 1 || types["PHONE"] != 0 {
 		t.Errorf("%v, %v", types, err)
 	}
-	for _, handle := range []*Vault{v, other} { // both have the session in memory
+	for _, handle := range []*Vault{v, other} { // both vaults have the session in memory
 		if err := handle.Add(t.Context(), session, []pii.Entry{token("EMAIL", 2)}); !errors.Is(err, pii.ErrConflict) {
 			t.Errorf("added to an expired session: %v", err)
 		}

@@ -56,7 +56,7 @@ end
 `
 
 var (
-	// loadScript extends a session. ARGV: session, time to live. It returns the ID ("" for an empty session), the number of entries
+	// loadScript extends a session and reads its state. ARGV: session, time to live. It returns the ID ("" for an empty session), the number of entries
 	// (-1 if a part is missing), the highest number of a token, and the user's tokens and bytes.
 	loadScript = goredis.NewScript(helpers + `
 prune()

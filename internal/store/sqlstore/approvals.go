@@ -68,7 +68,7 @@ func (s *Store) Suspend(ctx context.Context, r approval.Request, webhook string)
 	}
 	return s.write(ctx, len(text), func(c *conn) {
 		s.admit(c, r.User, quotaWaiting)
-		// The writer calls this function after earlier commits of the journal.
+		// The writer calls this function after the earlier commits of the journal, so w.progress is up to date.
 		before := w.progress
 		c.undo = append(c.undo, func() { w.progress = before })
 		if c.changed("UPDATE runs SET status = ?, owner = '', bytes = bytes + ? WHERE num = ? AND fence = ? AND ended IS NULL AND purged = 0",

@@ -85,7 +85,7 @@ func (b *bus) Publish(id string, events []task.Event) {
 			e = task.Event{ID: e.ID}
 		}
 		if b.size += len(e.Data) + 100; b.size > maxOutbox {
-			b.outbox[id] = []liveEvent{{}} // followers read the store
+			b.outbox[id] = []liveEvent{{}} // the empty event makes followers read the store
 			continue
 		}
 		b.outbox[id] = append(b.outbox[id], liveEvent{e, e.After})
@@ -130,7 +130,7 @@ func notifications(id string, events []liveEvent) (all []string) {
 	for len(events) > 0 {
 		n, size := 0, 0
 		for ; n < len(events) && (n == 0 || size < maxNotified); n++ {
-			text, _ := journal.Encode(events[n]) // an error occurs again below
+			text, _ := journal.Encode(events[n]) // an error occurs again below, where it is handled
 			if size += len(text); size > maxNotified && n > 0 {
 				break
 			}

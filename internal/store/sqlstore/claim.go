@@ -20,7 +20,7 @@ const (
 type taskHead struct {
 	num, session, fence int64
 	owner               string
-	inWork              bool // reports that the owner works on the task; false if the owner has only reserved the task, or if the task has no owner
+	inWork              bool // true if the owner works on the task; false if the owner has only reserved the task, or if the task has no owner
 }
 
 // queueHead reads the head of a task, and passes it to f before the transaction ends. err is task.ErrNotFound or task.ErrEnded for a task that must not
@@ -177,7 +177,7 @@ func (s *Store) take(c *conn, id string, num, session int64, now time.Time) {
 	}
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?3, due = NULL, ready = 0, "+useColumns+" WHERE num = ?1", session, now, num)
-	delete(c.uncounted, num) // bytes left from an earlier claim by this process; another process has owned the task since
+	delete(c.uncounted, num) // the bytes remain from an earlier claim of this process, after which another process has owned the task
 }
 
 // Claim implements task.Store. It counts as a use of the session.

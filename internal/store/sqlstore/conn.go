@@ -36,7 +36,7 @@ type dialect struct {
 
 // conn is the writing connection. One goroutine at a time uses it. No context reaches the driver: a transaction serves many callers.
 //
-// The first error stays in err, and statements after it do nothing, so that a change of many statements checks it once.
+// The first error stays in err, and statements after it do nothing, so that a change of many statements checks err once.
 //
 // A statement whose result the change does not need at once (exec, expect, later) waits in queue if the database has a send. The queue is sent with the
 // next statement that returns its result, or before the end of the transaction, so that many statements take one round trip. A queued statement's
@@ -50,7 +50,7 @@ type conn struct {
 	patient    bool                    // a transaction that cannot begin yet is tried again (see isBusy); else it fails with a waitError
 	opening    []statement             // statements that begin the transaction; they are sent with its first other statements
 	queue      []statement             // statements of the transaction that are not sent yet
-	lost       bool                    // send has lost the connection; begin replaces it
+	lost       bool                    // true after send has lost the connection; begin replaces the connection
 	undo       []func()                // functions by which a rollback reverts changes in memory
 	claims     map[string]taskHead     // num and session of the tasks that this process has claimed, by tasks.id; a claim may have been lost
 	uncounted  map[int64]int           // bytes not yet added to tasks.bytes, by tasks.num
@@ -87,7 +87,7 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.db.Close())...)
 }
 
-// fail sets the error unless there is one.
+// fail sets err unless an earlier error is set.
 func (c *conn) fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -278,7 +278,7 @@ func isWait(err error) bool {
 	return errors.As(err, &wait)
 }
 
-// maxRepeats is the maximum number of times that a transaction is repeated. A transaction that fails because a key is taken is repeated once: then
+// maxRepeats is the maximum number of attempts at a transaction. A transaction that fails because a key is taken is repeated once: then
 // it sees the row that another process has just inserted.
 const maxRepeats = 10
 

@@ -125,7 +125,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// A damaged file gives errors that name it, and no wrong answers.
+// The error for a damaged file says that the file is damaged, and names a remedy.
 func TestCorruptFile(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})

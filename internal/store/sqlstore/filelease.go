@@ -152,7 +152,7 @@ func readPid(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// sweepUnlocked deletes the files with a prefix whose processes are dead. If a file cannot be deleted, a later sweep tries again.
+// sweepUnlocked deletes the files of dead processes among the files with a prefix. If a file cannot be deleted, a later sweep tries again.
 func sweepUnlocked(prefix string) {
 	files, _ := os.ReadDir(filepath.Dir(prefix))
 	for _, f := range files {
@@ -172,7 +172,7 @@ func sweepUnlocked(prefix string) {
 	}
 }
 
-// Release deletes the file and gives up the lock: other processes take over what this one owns.
+// Release deletes the file and gives up the lock: other processes take over what this process owns.
 func (o *fileLease) Release() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,7 +19,7 @@ func wantIs(t testing.TB, what string, err, want error) {
 	}
 }
 
-// wantText checks that an error names the thing and the remedy.
+// wantText checks that an error contains texts, such as the name of a thing or a remedy.
 func wantText(t testing.TB, what string, err error, texts ...string) {
 	t.Helper()
 	if err == nil {

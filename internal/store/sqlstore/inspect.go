@@ -19,7 +19,7 @@ const maxDue = 10_000
 // connections is the maximum number of connections of a process to a server: for reading, for writing, for the lease, and for events.
 const connections = postgresReaders + 1 + postgresBeats + 1
 
-// Load returns how much work the store has. It reads counters, and rows that indexes bound.
+// Load returns how much work the store has. It reads only counters, and a bounded number of rows that an index finds.
 func (s *Store) Load(ctx context.Context, now time.Time) (l task.Load, err error) {
 	defer wrap(&err, "count what waits")
 	if l.Queued, err = s.Queued(ctx); err != nil {

@@ -41,7 +41,7 @@ func (p pipeline) send(c *conn, all []statement) (tag string, err error) {
 // receive calls the functions of statements with their results.
 func receive(results pgx.BatchResults, all []statement) (tag string, err error) {
 	for _, s := range all {
-		rows, _ := results.Query() // rows has the error
+		rows, _ := results.Query() // rows.Err returns the error, too
 		for err == nil && rows.Next() {
 			if s.row != nil {
 				err = s.row(rows)

@@ -107,7 +107,7 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 
 // migratePostgres brings the schema to the newest version, in one transaction that other processes wait for.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
-	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted
+	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted by name
 	if err != nil {
 		return err
 	}

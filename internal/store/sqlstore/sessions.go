@@ -131,8 +131,8 @@ func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []tas
 	for _, session := range except {
 		left[sessionKey{session.UserID, session.ID}] = true
 	}
-	// Sessions of this process's open journals are left out here. The statement ignores the runs of this process: it does not execute a run whose
-	// journal is not open.
+	// This function leaves out the sessions of this process's open journals. The statement ignores the runs of this process, because the process
+	// does not execute a run whose journal is not open.
 	rows, err := some(ctx, s, limit, scanSession, func(row sessionRow) (bool, error) {
 		return !left[sessionKey{row.UserID, row.ID}], nil
 	}, `SELECT s.num, s.id, s.user, s.created, s.used, s.expires, (SELECT count(*) FROM tasks WHERE session = s.num AND purged = 0) FROM (
@@ -262,7 +262,7 @@ func (s *Store) openSessions() map[sessionKey]bool {
 	s.mu.Unlock()
 	sessions := map[sessionKey]bool{}
 	for _, w := range writers {
-		w.mu.Lock() // outside the store's lock
+		w.mu.Lock() // after s.mu is released
 		if w.session.id != "" {
 			sessions[w.session] = true
 		}
@@ -276,7 +276,7 @@ func (s *Store) openRunIn(session sessionKey) string {
 	s.mu.Lock()
 	writers := slices.Collect(maps.Values(s.open))
 	s.mu.Unlock()
-	for _, w := range writers { // isIn takes a lock of its own
+	for _, w := range writers { // isIn locks w.mu after s.mu is released
 		if session.id != "" && w.isIn(session) {
 			return w.run
 		}

@@ -212,7 +212,7 @@ func (d *file) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return explain(err)
 	}
-	if c.row("PRAGMA wal_checkpoint(truncate)", nil); isBusy(c.err) { // another process does it
+	if c.row("PRAGMA wal_checkpoint(truncate)", nil); isBusy(c.err) { // another process writes the log into the file
 		c.err = nil
 	}
 	return explain(errors.Join(c.err, c.close()))

@@ -170,8 +170,8 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the background purge, stores all submitted changes, and releases the file. Journals still open fail with journal.ErrClosed from
-// then on. It is idempotent.
+// Close ends the background purge, stores all submitted changes, and releases the file. Journals that are still open then fail
+// with journal.ErrClosed. Close may be called again.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {

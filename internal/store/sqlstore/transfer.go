@@ -407,7 +407,7 @@ func pointers(values []any) (all []any) {
 	return all
 }
 
-// batch returns the first rows after a key, in the order of the key: at most limit, and fewer if they are large.
+// batch returns the first rows after a key, in the order of the key: at most limit rows, and fewer if the rows are large.
 func (t table) batch(ctx context.Context, s *Store, columns []column, after []any, limit int) (rows [][]any, bytes int, err error) {
 	var names []string
 	for _, c := range columns {

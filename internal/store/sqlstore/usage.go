@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// Limits of the rows in a slot, so that names which users invent take limited room.
+// Limits of the rows in a slot, so that users who invent names cannot fill the table.
 const (
 	// maxFailing limits the rows for tools whose calls all failed, because such a tool may not exist. If an owner has this many rows, such a
 	// tool gets no new row, and its calls count under usage.Others.
@@ -322,7 +322,7 @@ func (s *Store) Usage(ctx context.Context, q usage.Query) (_ *usage.Report, err 
 	return r.Close(), nil
 }
 
-// purgeUsage deletes slots that are no longer shown. It writes nothing if there are none.
+// purgeUsage deletes slots that are no longer shown. It writes nothing if there are no such slots.
 func (s *Store) purgeUsage(ctx context.Context, retention time.Duration) error {
 	for span, kept := range map[time.Duration]time.Duration{usage.Fine: usage.KeepFine, usage.Day: usage.KeepDays} {
 		if retention > 0 {

@@ -88,7 +88,7 @@ func (w *writer) start(ch *change) {
 	w.rest()
 }
 
-// giveBack queues the rest of a group again, before all others.
+// giveBack queues the rest of a group again, before all other changes.
 func (w *writer) giveBack(group []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +127,7 @@ func (w *writer) riding() (bool, error) {
 	return len(w.riders)+w.aboard > 0, w.err
 }
 
-// close ends the goroutine once everything queued is done.
+// close ends the goroutine once all queued changes are done.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
@@ -185,7 +185,7 @@ func (w *writer) commit(group []*change) (left []*change) {
 	return nil
 }
 
-// land removes the riders among changes that have an outcome from those aboard. Riders that failed come first in the next group.
+// land forgets the riders among changes that are stored. Riders that failed come first in the next group.
 func (w *writer) land(changes []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,8 +202,9 @@ func (w *writer) land(changes []*change) {
 	}
 }
 
-// store applies changes in one transaction. If a change fails, the transaction is rolled back and each change gets one of its
-// own, so that a run that cannot be stored does not fail others. It returns how many changes have an outcome; the others would have to wait.
+// store applies changes in one transaction. If a change fails, the transaction is rolled back and each change gets a
+// transaction of its own, so that a run that cannot be stored does not fail other runs. It returns how many changes have an outcome; the other changes
+// would have to wait.
 func (w *writer) store(changes []*change) (tried int) {
 	w.changes.Add(int64(len(changes)))
 	defer func() { w.changes.Add(int64(tried - len(changes))) }()

@@ -158,7 +158,7 @@ func New(id, user, session string) task.New {
 	}
 }
 
-// full returns a task with every field set, so that the tests detect a field that a store does not store.
+// full returns a task with every field set, so that the tests detect a field that a store omits.
 func full() task.New {
 	n := New("task_full", "ann", "sess_full")
 	n.Task.Context = json.RawMessage(`{"z":1.0,"a":"<é\u0041>"}`)
