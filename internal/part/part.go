@@ -28,7 +28,7 @@ func (e *UnavailableError) Error() string {
 	return e.Err.Error() + "; " + e.Fix()
 }
 
-// Fix returns what to do.
+// Fix returns the remedy.
 func (e *UnavailableError) Fix() string { return "set " + e.Setting + " to " + e.To }
 
 // Once returns a function that calls open until it succeeds, and from then on returns the opened part. Concurrent callers share one attempt and

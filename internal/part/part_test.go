@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/part"
 )
 
-// A passing error of opening a part passes; callers that wait share one attempt, and what was opened stays.
+// After an error the next caller tries again. Concurrent callers share one attempt, and later callers get the opened part.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	errPassing := errors.New("the disk is full")

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// ProbeTime bounds the check of a part.
+// ProbeTime is the maximum duration of Probe.Check.
 const ProbeTime = 2 * time.Second
 
 // Probe checks whether a part that a server depends on works.
 type Probe struct {
 	Name   string
-	Effect string // consequence of a part that does not work, for readers who may not see the error
+	Effect string // consequence of a failed check, for readers who may not see the error
 	check  func(context.Context) error
-	slot   chan struct{} // holds a value while check is called, so that a check that hangs is not called again
+	slot   chan struct{} // holds a value while check runs, so that check is not called again while it hangs
 }
 
 // NewProbe returns a probe.

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/part"
 )
 
-// A part that hangs takes ProbeTime, and its check is not called again before it has ended; the other parts are checked meanwhile.
+// CheckAll waits ProbeTime for a check that hangs, and does not call it again before it has ended. The other parts are checked meanwhile.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

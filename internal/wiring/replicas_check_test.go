@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// check compares what the clients, the upstream server and the store have seen. It returns figures about it.
+// check compares what the clients, the upstream server and the store have seen. It returns a summary.
 func (c *cluster) check(total int) string {
 	c.t.Helper()
 	db, err := c.connect(c.t.Context())
@@ -66,7 +66,8 @@ func (c *cluster) check(total int) string {
 		number("SELECT count(*) FROM history WHERE what = 'claim' AND thing LIKE 'run%'"), len(history))
 }
 
-// checkEvents looks at the events that watchers got: every write is called once and answered once. It returns the answers by write.
+// checkEvents checks the events that watchers received: every write is called once and answered once. It returns the answers by write, and the number
+// of writes in doubt.
 func (c *cluster) checkEvents() (states map[arrival]string, doubts int) {
 	c.t.Helper()
 	states = map[arrival]string{}
@@ -123,7 +124,7 @@ func (c *cluster) checkEvents() (states map[arrival]string, doubts int) {
 	return states, doubts
 }
 
-// checkWrites compares what came to the upstream server with what the events say.
+// checkWrites compares the writes that reached the upstream server with the answers in the events.
 func (c *cluster) checkWrites(states map[arrival]string) {
 	c.t.Helper()
 	came := map[arrival][]string{} // keys by write
@@ -131,13 +132,13 @@ func (c *cluster) checkWrites(states map[arrival]string) {
 	for _, a := range c.tasks {
 		sessions[a.n] = a.session
 	}
-	last := map[string]int{} // the task of a session whose write came last
+	last := map[string]int{} // number of the task whose write came last, by session
 	for _, w := range c.writes {
 		if want := fmt.Sprintf("ann.%d@example.com", w.task); w.to != want {
 			c.t.Errorf("%+v has not the address %s", w, want)
 		}
 		of := arrival{tool: w.tool, task: w.task, part: w.part, k: w.k}
-		if states[of] == "done" && len(came[of]) == 0 { // what is in doubt may come late, and so may a repeated put
+		if states[of] == "done" && len(came[of]) == 0 { // a write in doubt and a repeated put may come late
 			if session := sessions[w.task]; w.task < last[session] {
 				c.t.Errorf("%+v came after a write of task %d, which is later in %s", w, last[session], session)
 			} else {

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// historyTriggers make a database keep the history of what processes change. A process is named by the application_name of its connections. A claim
-// also notes what it could see of the steps, events or records that its task or run had.
+// historyTriggers are statements that make a database record the changes of processes in the table history. A process is named by the application_name of
+// its connections. A claim also records the numbers of steps, events and records that it sees of its task or run.
 const historyTriggers = `
 CREATE TABLE history (
 	n BIGINT GENERATED ALWAYS AS IDENTITY, at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), process TEXT NOT NULL DEFAULT current_setting('application_name'),
@@ -74,13 +74,13 @@ type stateChange struct {
 	process string
 	what    string
 	owner   string // process that gets a claim, or loses it
-	number  int64  // fence of a claim; of a session, a task; else the number of a step, record or event
+	number  int64  // fence of a claim, task of a session's change, or number of a step, record or event
 	steps   int64  // steps or records that a claim could see
 	events  int64  // events that a claim could see
-	alive   bool   // whether the process that loses a claim lives; of a run, unless its task has been claimed from that process
+	alive   bool   // true if the process that loses a claim lives; for a run, only if the new owner does not work the run's task
 }
 
-// transaction is an operation: the changes that a transaction makes to one thing, in order.
+// transaction is an operation of a history: the changes that one transaction makes to one task, run or session, in order.
 type transaction struct {
 	thing   string
 	changes []stateChange
@@ -197,7 +197,7 @@ var claims = porcupine.Model{
 	Equal: reflect.DeepEqual,
 }
 
-// wrong returns the transactions of each thing whose history has no explanation by claims.
+// wrong returns the transactions of each task, run or session whose history violates claims.
 func wrong(history []porcupine.Operation) (all [][]porcupine.Operation) {
 	for _, part := range claims.Partition(history) {
 		if porcupine.CheckOperationsTimeout(claims, part, time.Minute) != porcupine.Ok {
@@ -207,8 +207,8 @@ func wrong(history []porcupine.Operation) (all [][]porcupine.Operation) {
 	return all
 }
 
-// readHistory reads what historyTriggers have kept. An operation lasts from its first statement to its commit. dead has the times from which others
-// could take processes for dead.
+// readHistory reads the history that historyTriggers have recorded. An operation lasts from its first statement to its commit. dead contains, by process,
+// the time from which other processes could take the process for dead.
 func readHistory(t testing.TB, c *pgx.Conn, dead map[string]time.Time) (history []porcupine.Operation) {
 	t.Helper()
 	rows, err := c.Query(t.Context(), `SELECT xmin::text, at, pg_xact_commit_timestamp(xmin), process, thing, what, owner, number, steps, events, alive FROM history ORDER BY n`)
@@ -216,7 +216,7 @@ func readHistory(t testing.TB, c *pgx.Conn, dead map[string]time.Time) (history 
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	names := map[string]string{"": ""} // of processes, by the ids of owners
+	names := map[string]string{"": ""} // names of processes, by owner id
 	type key struct{ transaction, thing string }
 	index := map[key]int{}
 	clients := map[string]int{}

@@ -37,7 +37,7 @@ import (
 const (
 	replicaUsers    = 4
 	tasksOfSession  = 5
-	unfinishedTasks = 64              // tasks that clients have in the queue at the same time
+	unfinishedTasks = 64              // maximum number of unfinished tasks at the same time
 	requestTime     = 3 * time.Second // time after which a client asks another replica
 	silence         = 5 * time.Second // time without a byte after which a client watches at another replica
 )
@@ -64,7 +64,7 @@ var writesOfPart = []string{"send 1", "send 2", "put 3"}
 type cluster struct {
 	t        *testing.T
 	server   *postgrestest.Server
-	url      string // of the store, without a proxy
+	url      string // URL of the store, without a proxy
 	replicas []*replica
 	random   *rand.Rand
 	ctx      context.Context
@@ -73,18 +73,18 @@ type cluster struct {
 
 	mu     sync.Mutex
 	writes []arrival
-	dead   map[string]time.Time // from when others could take processes for dead, by application_name
+	dead   map[string]time.Time // time from which others could take a process for dead, by application_name
 	tasks  []*accepted
 }
 
-// replica is a harness that is started again and again.
+// replica is a harness that is started several times; each process is one life.
 type replica struct {
 	name    string
 	dir     string
-	proxy   *proxytest.Proxy // before PostgreSQL
+	proxy   *proxytest.Proxy // proxy between this replica and PostgreSQL
 	lives   int
-	process atomic.Pointer[served] // of the present life; requests read it while disturb changes it
-	config  string                 // with the name of the life left out
+	process atomic.Pointer[served] // process of the current life; requests read it while disturb changes it
+	config  string                 // configuration file, with %s in place of the name of the life
 }
 
 // arrival is a write that came to the upstream server.
@@ -93,17 +93,18 @@ type arrival struct {
 	task, part, k int
 }
 
-// accepted is a task that was answered with 2xx.
+// accepted is a task that a replica has accepted.
 type accepted struct {
 	n             int
 	user, session string
 	id            string
-	events        []task.Event // as its watcher got them
-	resumed       int          // number of times that its watcher went on at another replica
+	events        []task.Event // events that its watcher has received
+	resumed       int          // number of times that its watcher has connected again
 }
 
-// TestReplicas works tasks with three replicas on one store while the replicas are killed, frozen, cut off and restarted, and PostgreSQL is, too. Every
-// accepted task ends once, no write is repeated without a word, the tasks of a session stay in order, and watchers get each event once.
+// TestReplicas works tasks with three replicas on one store. Meanwhile the replicas are killed, frozen, cut off and restarted, and PostgreSQL is restarted.
+// Every accepted task ends once, no send is repeated, a put is repeated only with the same key, the tasks of a session stay in order, and watchers get each
+// event once.
 func TestReplicas(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("processes are stopped by signals")
@@ -192,8 +193,8 @@ mcpServers:
 `, model.URL, r.proxy.Addr(), query.Get("search_path"), filepath.Join(dir, "pii.key"), redis.URL, filepath.Join(dir, "skills"), filepath.Join(dir, "workspace"), up.entry.URL)
 		c.replicas = append(c.replicas, r)
 	}
-	c.start(c.replicas[0]) // which makes the tables
-	c.kill(c.replicas[0])  // the history has every other process from its beginning
+	c.start(c.replicas[0]) // creates the tables
+	c.kill(c.replicas[0])  // the history contains every later process from its start
 	c.execute(historyTriggers)
 	for _, r := range c.replicas {
 		c.start(r)
@@ -208,10 +209,10 @@ mcpServers:
 	return c
 }
 
-// taskOfReplica is what a task says: its number, and an address whose token is in the vault.
+// taskOfReplica matches the text of a task. The groups are the task's number, and an address whose token is in the vault.
 var taskOfReplica = regexp.MustCompile(`Do task-(\d+) for (.+?) please`)
 
-// modelOfReplicas is the model: two programs, and an answer.
+// modelOfReplicas answers requests for a task as the model: first with two programs, then with a text.
 func modelOfReplicas(r fake.Request) fake.Reply {
 	var found []string
 	turn := 0
@@ -237,7 +238,7 @@ func modelOfReplicas(r fake.Request) fake.Reply {
 	return fake.Reply{Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}}
 }
 
-// call is the upstream server.
+// call implements the tools of the upstream server. It records writes.
 func (c *cluster) call(_ context.Context, tool, key string, args json.RawMessage) (string, error) {
 	var a struct {
 		Task, Part, K int
@@ -274,7 +275,7 @@ func (c *cluster) kill(r *replica) {
 	r.process.Load().kill()
 }
 
-// lose notes that others may take a replica for dead from now on.
+// lose records that others may take a replica for dead from now on.
 func (c *cluster) lose(r *replica) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -298,7 +299,7 @@ func (c *cluster) execute(statements string) {
 	}
 }
 
-// request sends a request to a replica. An error is one that another try may not have.
+// request sends a request to a replica. After an error, another try may succeed.
 func (c *cluster) request(ctx context.Context, r *replica, method, path string, headers map[string]string, body []byte) (*http.Response, error) {
 	process := r.process.Load()
 	req, err := http.NewRequestWithContext(ctx, method, process.url+path, bytes.NewReader(body))
@@ -314,7 +315,7 @@ func (c *cluster) request(ctx context.Context, r *replica, method, path string, 
 	return c.client.Do(req)
 }
 
-// submit asks replicas for a task until one accepts it; the idempotency key is always the same. It returns false if the test ends before.
+// submit sends a task to replicas until one accepts it, always with the same idempotency key. It returns false if the test ends first.
 func (c *cluster) submit(random *rand.Rand, a *accepted) bool {
 	body, err := json.Marshal(map[string]any{
 		"userId": a.user, "sessionId": a.session, "task": fmt.Sprintf("Do task-%d for ann.%d@example.com please", a.n, a.n),
@@ -371,7 +372,7 @@ func (c *cluster) submitOnce(random *rand.Rand, key string, body []byte) (id str
 
 func (c *cluster) any(random *rand.Rand) *replica { return c.replicas[random.IntN(len(c.replicas))] }
 
-// watch gets the events of a task until its end: from different replicas, each time after the last event that it has.
+// watch receives the events of a task until its end, from one replica after another. Each replica is asked for the events after the last one received.
 func (c *cluster) watch(random *rand.Rand, a *accepted) {
 	for c.ctx.Err() == nil {
 		if c.watchAt(c.any(random), a, 1+random.IntN(40)) {
@@ -383,7 +384,7 @@ func (c *cluster) watch(random *rand.Rand, a *accepted) {
 	c.t.Errorf("task %d, %s, has not ended; its events: %d", a.n, a.id, len(a.events))
 }
 
-// watchAt gets at most so many events from a replica; it reports whether the task has ended.
+// watchAt receives at most the given number of events from a replica. It reports whether the task has ended.
 func (c *cluster) watchAt(r *replica, a *accepted, most int) (ended bool) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -437,7 +438,7 @@ func (c *cluster) watchAt(r *replica, a *accepted, most int) (ended bool) {
 	return false
 }
 
-// progress waits until more tasks have ended, or a fault has lasted long enough.
+// progress waits until n more tasks have ended, for at most 10 seconds.
 func (c *cluster) progress(n int, done <-chan struct{}) {
 	most := time.After(10 * time.Second)
 	for range n {
@@ -451,8 +452,8 @@ func (c *cluster) progress(n int, done <-chan struct{}) {
 	}
 }
 
-// disturb makes faults in a random order, and returns how many there were of each kind. A short test has each kind once; a long one goes on until
-// all tasks have ended.
+// disturb causes faults in a random order, and returns the number of faults of each kind. A short test has each kind once; a long test continues
+// until all tasks have ended.
 func (c *cluster) disturb(done <-chan struct{}) map[string]int {
 	faults := map[string]func(r *replica){
 		"killed":    func(r *replica) { c.kill(r); c.progress(2, done); c.start(r) },
@@ -494,8 +495,8 @@ func (c *cluster) signal(r *replica, s syscall.Signal) {
 	}
 }
 
-// expire waits until the other replicas have taken a replica, which cannot renew its lease, for dead, and have freed its tasks. If the test is short,
-// or at random, the lease ends early.
+// expire waits until the other replicas have freed the tasks of a replica that cannot renew its lease. It ends the lease early in a short test, and
+// sometimes in a long test.
 func (c *cluster) expire(r *replica) {
 	c.t.Helper()
 	c.lose(r)
@@ -549,7 +550,7 @@ func (c *cluster) finish() {
 	}
 }
 
-// problems are the lines of a log that are no audit events.
+// problems returns the lines of a log whose level is not INF.
 func problems(log string) string {
 	lines := strings.SplitAfter(log, "\n")
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, " INF ") }), "")

@@ -25,7 +25,7 @@ func (v *Vault) Check(ctx context.Context) (warnings []string, err error) {
 		return nil, v.explain(ctx, "connect", err)
 	}
 	text, err := v.client.Info(ctx, "server", "memory", "persistence").Result()
-	if err != nil { // this user lacks the permission
+	if err != nil { // the user may lack the permission for INFO
 		return nil, nil
 	}
 	info := map[string]string{}

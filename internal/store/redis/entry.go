@@ -79,7 +79,7 @@ func (r *reader) bytes(n uint64) []byte {
 	return part
 }
 
-// counts are the numbers of tokens and bytes in a session, or those that an Add adds to it.
+// counts are the numbers of tokens and bytes in a session, or the numbers that one Add adds to it.
 type counts struct {
 	Tokens int64            `json:"n"`
 	Bytes  int64            `json:"b"`

@@ -5,11 +5,11 @@
 //
 // Key names contain hashes of users and sessions. All keys of a user have the same hash tag, so they are on one node of a cluster:
 //
-//	harness:pii:{<user>}:totals           hash: tokens and bytes of all sessions
-//	harness:pii:{<user>}:counts           hash: session -> its tokens by type, and their bytes
-//	harness:pii:{<user>}:expiry           sorted set: session -> time of its expiry
-//	harness:pii:{<user>}:<session>:meta    hash: ID of this life of the session, number of its entries
-//	harness:pii:{<user>}:<session>:entries list
+//	harness:pii:{<user>}:totals            hash: tokens and bytes of all sessions
+//	harness:pii:{<user>}:counts            hash: session -> its tokens by type, and their bytes
+//	harness:pii:{<user>}:expiry            sorted set: session -> time of its expiry
+//	harness:pii:{<user>}:<session>:meta    hash: ID of this life of the session, sizes of entries and used
+//	harness:pii:{<user>}:<session>:entries list: encoded entries
 //	harness:pii:{<user>}:<session>:used    set: tokens and lookup keys in use
 //	harness:pii:{<user>}:<session>:last    highest number of a token; this key outlives the other keys
 //
@@ -62,13 +62,13 @@ type Options struct {
 }
 
 const (
-	maxSealed  = 64 << 10 // maximum size of a sealed value in bytes
-	maxText    = 1 << 10  // maximum size of a type or an origin in bytes
-	maxEntries = 100_000  // maximum number of entries in one Add, which blocks the server for about half a second
-	maxBytes   = 64 << 20 // maximum size of one Add in bytes
-	maxKnown   = 1 << 16  // maximum number of sessions whose lifetimes a Vault remembers
-	lastTTL    = 30 * 24 * time.Hour
-	page       = 5000 // number of entries in one response
+	maxSealed  = 64 << 10            // maximum size of a sealed value in bytes
+	maxText    = 1 << 10             // maximum size of a type or an origin in bytes
+	maxEntries = 100_000             // maximum number of entries in one Add, which blocks the server for about half a second
+	maxBytes   = 64 << 20            // maximum size of one Add in bytes
+	maxKnown   = 1 << 16             // maximum number of sessions whose lifetimes a Vault remembers
+	lastTTL    = 30 * 24 * time.Hour // lifetime of a session's highest number of a token after the last Add
+	page       = 5000                // number of entries in one response
 )
 
 // Vault is a pii.Vault in Redis. Its errors wrap pii.ErrUnavailable if a later attempt may succeed.
@@ -88,10 +88,10 @@ var (
 // life is the time from a session's first entry until the session expires or is deleted.
 type life struct {
 	id  string
-	new bool // the session was empty when it was loaded; Add starts it with this id
+	new bool // true if the session was empty when it was loaded; the next Add then starts the life with this id
 }
 
-// Open returns the vault in a server. It connects at first use; Check tests the connection. The caller must call Close.
+// Open returns the vault in a server. The vault connects at its first use; Check tests the connection. The caller must call Close.
 func Open(o Options) (*Vault, error) {
 	silence()
 	settings, err := o.settings()
@@ -148,7 +148,7 @@ func (noLog) Printf(context.Context, string, ...any) {}
 // Close closes the connections.
 func (v *Vault) Close() error { return v.client.Close() }
 
-// Load implements pii.Vault. It restarts the session's time to live.
+// Load implements pii.Vault. It extends the session's life to at least Options.TTL from now.
 func (v *Vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
 	for range 3 {
 		loaded, complete, err := v.load(ctx, s)
@@ -175,7 +175,7 @@ func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, compl
 	for i, to := range []*int64{&count, &last, &loaded.Tokens, &loaded.Bytes} {
 		*to, _ = answer[i+1].(int64)
 	}
-	loaded.First = 1 // Add detects conflicts
+	loaded.First = 1 // Add detects a number that is in use.
 	if id == "" && count == 0 {
 		loaded.First = int(last) + 1
 		v.remember(s, life{newID(), true})
@@ -227,7 +227,7 @@ func (v *Vault) life(s pii.Scope) (life, bool) {
 	return l, ok
 }
 
-// Add implements pii.Vault. It restarts the session's time to live.
+// Add implements pii.Vault. It extends the session's life to at least Options.TTL from now.
 func (v *Vault) Add(ctx context.Context, s pii.Scope, entries []pii.Entry) error {
 	if err := ctx.Err(); err != nil || len(entries) == 0 {
 		return err
@@ -297,7 +297,7 @@ func (v *Vault) Since(ctx context.Context, s pii.Scope, mark int64) ([]pii.Entry
 // Sync implements pii.Vault. It does nothing, because Add returns only after the server has stored the entries.
 func (v *Vault) Sync(ctx context.Context) error { return ctx.Err() }
 
-// Keep implements pii.Keeper. An empty session stays empty.
+// Keep implements pii.Keeper. It does nothing for an empty session.
 func (v *Vault) Keep(ctx context.Context, d time.Duration, sessions ...pii.Scope) error {
 	for _, s := range sessions {
 		keys := keysOf(s)

@@ -116,7 +116,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Redis has no name of a user or session, and nothing without an expiry.
+// No key contains the name of a user or session, and every key expires.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -141,7 +141,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A session that is used does not expire; one that has expired is empty, counts no longer, and its numbers are not given again.
+// A session in use does not expire. An expired session is empty and not counted, and the numbers of its tokens are not used again.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -163,7 +163,7 @@ func TestExpiry(t *testing.T) {
 	if types, err := v.Stats(t.Context(), session.User, ""); err != nil || types["EMAIL"] != 1 || types["PHONE"] != 0 {
 		t.Errorf("%v, %v", types, err)
 	}
-	for _, handle := range []*Vault{v, other} { // both have the session in memory
+	for _, handle := range []*Vault{v, other} { // both vaults have the session in memory
 		if err := handle.Add(t.Context(), session, []pii.Entry{token("EMAIL", 2)}); !errors.Is(err, pii.ErrConflict) {
 			t.Errorf("added to an expired session: %v", err)
 		}
@@ -177,7 +177,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// expire lets a session expire.
+// expire makes a session expire.
 func expire(t testing.TB, v *Vault, s pii.Scope) {
 	t.Helper()
 	k := keysOf(s)
@@ -192,7 +192,7 @@ func expire(t testing.TB, v *Vault, s pii.Scope) {
 	}
 }
 
-// Load and Add begin the time to live anew, Keep can only extend it.
+// Load, Add and Keep may extend the life of a session, but never shorten it.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -229,7 +229,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A vault forgets whom it has loaded before it uses much memory, and loads again then.
+// A vault remembers at most maxKnown sessions. Add fails for other sessions until they are loaded.
 func TestForgottenSession(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -282,8 +282,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// When the server is killed while entries are added, each Add is stored as a whole or not at all, and those that returned nil are
-// stored.
+// If the server is killed while entries are added, each Add is stored as a whole or not at all. Each Add that returned nil is stored.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -328,7 +327,7 @@ func TestKilledServer(t *testing.T) {
 	add(t, v, token("EMAIL", len(loaded.Entries)))
 }
 
-// Add stores nothing, and says what to do, where the server's memory is full; what an eviction has taken is missed.
+// If the server's memory is full, Add stores nothing, and its error names a remedy. After an eviction, Add and Load fail.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -379,7 +378,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// certificate makes files with a certificate for 127.0.0.1 and its key.
+// certificate creates files with a certificate for 127.0.0.1 and its key.
 func certificate(t testing.TB) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -408,7 +407,7 @@ func certificate(t testing.TB) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// With TLS and a password; each mistake is named with its remedy, and no password.
+// The vault connects with TLS and a password. The error for a wrong option names the remedy, but not the password.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	const password = "correct-horse"
@@ -419,7 +418,7 @@ func TestConnections(t *testing.T) {
 	good := Options{Address: address, Password: password, TLS: true, CA: certFile, DB: 3}
 	for name, c := range map[string]struct {
 		change func(*Options)
-		want   string // in the error; empty: it connects
+		want   string // part of the error; empty if the vault connects
 	}{
 		"good":            {func(*Options) {}, ""},
 		"by URL":          {func(o *Options) { *o = Options{URL: "rediss://:" + password + "@" + address + "/3", CA: certFile} }, ""},
@@ -448,7 +447,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// plainServer is a server that answers TLS with something else.
+// plainServer starts a server without TLS, and returns its address.
 func plainServer(t testing.TB) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -487,7 +486,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// A server that has stopped answering holds nobody for longer than the context.
+// Add returns when its context ends, even if the server no longer answers.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

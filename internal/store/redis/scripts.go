@@ -56,8 +56,8 @@ end
 `
 
 var (
-	// ARGV: session, time to live. Returns the ID ("" for an empty session), the number of entries (-1 if a part is missing), the number
-	// of the last token, and the user's tokens and bytes.
+	// loadScript extends a session and reads its state. ARGV: session, time to live. It returns the ID ("" for an empty session), the number of entries
+	// (-1 if a part is missing), the highest number of a token, and the user's tokens and bytes.
 	loadScript = goredis.NewScript(helpers + `
 prune()
 local id = redis.call('HGET', meta, 'id')
@@ -68,8 +68,9 @@ local all = redis.call('HMGET', totals, 'tokens', 'bytes')
 return {id or '', whole() and redis.call('LLEN', entries) or -1, tonumber(redis.call('GET', last) or 0), tonumber(all[1] or 0), tonumber(all[2] or 0)}
 `)
 
-	// ARGV: session, its time to live, time to live of the last number, ID, whether the session was empty, counts, last number, number of
-	// entries, entries, members of used. Returns the ID, or nil for a conflict.
+	// addScript adds entries to a session. ARGV: session, its time to live, time to live of the key last, ID, 1 if the session was empty
+	// when it was loaded, counts, highest number of a token, number of entries, entries, members of used. It returns the ID, or nil for
+	// a conflict.
 	addScript = goredis.NewScript(helpers + `
 local id = redis.call('HGET', meta, 'id')
 if id ~= ARGV[4] then
@@ -112,7 +113,7 @@ keep(tonumber(ARGV[2]))
 return id
 `)
 
-	// ARGV: session, time to live.
+	// keepScript extends a session. ARGV: session, time to live.
 	keepScript = goredis.NewScript(helpers + `
 if redis.call('EXISTS', meta) == 1 then
 	keep(tonumber(ARGV[2]))
@@ -120,14 +121,14 @@ end
 return 1
 `)
 
-	// ARGV: session.
+	// deleteScript deletes a session. ARGV: session.
 	deleteScript = goredis.NewScript(helpers + `
 prune()
 forget(session)
 return redis.call('DEL', meta, entries, used, last)
 `)
 
-	// ARGV: session, or "" for all sessions. Returns the counts of each.
+	// statsScript returns the counts of sessions. ARGV: session, or "" for all sessions of the user.
 	statsScript = goredis.NewScript(helpers + `
 prune()
 if session == '' then

@@ -17,7 +17,7 @@ import (
 // statusWaiting is the status of a run that waits for an approval.
 const statusWaiting = "waiting_approval"
 
-// asked is the JSON of an approval request: the fields that no query needs.
+// asked contains the fields of an approval request that are stored as JSON, because no query needs them.
 type asked struct {
 	Session   string            `json:"session,omitempty"`
 	Principal string            `json:"principal,omitempty"`
@@ -68,7 +68,7 @@ func (s *Store) Suspend(ctx context.Context, r approval.Request, webhook string)
 	}
 	return s.write(ctx, len(text), func(c *conn) {
 		s.admit(c, r.User, quotaWaiting)
-		// The writer calls this function after earlier commits of the journal.
+		// The writer calls this function after the earlier commits of the journal, so w.progress is up to date.
 		before := w.progress
 		c.undo = append(c.undo, func() { w.progress = before })
 		if c.changed("UPDATE runs SET status = ?, owner = '', bytes = bytes + ? WHERE num = ? AND fence = ? AND ended IS NULL AND purged = 0",
@@ -261,7 +261,7 @@ func (s *Store) Wait(ctx context.Context, id string, fence int64, request string
 		if c.err != nil {
 			return
 		}
-		at := due // the transaction may be repeated
+		at := due // a copy, because the transaction may be repeated
 		var status string
 		var decided time.Time
 		if c.row("SELECT status, decided FROM approvals WHERE id = ? /*+ FOR SHARE */", []any{request}, &status, instant{&decided}); c.err != nil {

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// A store of a newer harness is refused with what to do, and the copy from before is named.
+// The error for a store of a newer harness names a remedy and, if there is one, the copy made before the migration.
 func TestNewerStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -45,7 +45,7 @@ func TestNewerStore(t *testing.T) {
 	}
 }
 
-// Tables stay as they are while another process works with them.
+// A store is not migrated while another process works with it.
 func TestNoUpgradeOfAStoreInUse(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -75,7 +75,7 @@ func TestNoUpgradeOfAStoreInUse(t *testing.T) {
 	reopenAt(t, path, Options{})
 }
 
-// Copies from before an upgrade have what is purged, so they go as it does.
+// Copies from before an upgrade contain purged data, so they are purged too.
 func TestCopiesArePurged(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -98,7 +98,7 @@ func TestCopiesArePurged(t *testing.T) {
 	}
 }
 
-// A store is reserved only while no process has it open, and a damaged one, too.
+// A store can be reserved only if no process has it open. A damaged store can be reserved too.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "below", "harness.db")
@@ -157,7 +157,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A copy has what was committed, and nothing else, while another connection writes.
+// A copy contains what was committed, and nothing else, even if another connection is writing.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

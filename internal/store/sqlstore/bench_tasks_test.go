@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
-// callEvents is what a host call of a run adds to its task.
+// callEvents returns the events that a host call of a run adds to its task.
 func callEvents(n int) []task.Event {
 	key := "run_0123456789abcdef0123/" + strconv.Itoa(n)
 	return []task.Event{
@@ -25,7 +25,7 @@ func callEvents(n int) []task.Event {
 	}
 }
 
-// countSent counts what the writer of a store sends to a server from now on. report divides it by b.N.
+// countSent counts the round trips and statements of a store's writer from now on. report divides the counts by b.N.
 func countSent(b *testing.B, s *Store) (report func(each string)) {
 	b.Helper()
 	var trips, statements, before int64
@@ -46,10 +46,10 @@ func countSent(b *testing.B, s *Store) (report func(each string)) {
 	}
 	before = s.Stats().Transactions
 	return func(each string) {
-		if err := s.write(context.Background(), 0, func(*conn) {}); err != nil { // so that nothing is counted meanwhile
+		if err := s.write(context.Background(), 0, func(*conn) {}); err != nil { // this write waits for the earlier transactions
 			b.Fatal(err)
 		}
-		if commits := s.Stats().Transactions - before; trips > 0 { // COMMIT is not sent by send
+		if commits := s.Stats().Transactions - before; trips > 0 { // counting.send does not count COMMIT
 			b.ReportMetric(float64(trips+commits)/float64(b.N), "trips/"+each)
 			b.ReportMetric(float64(statements+commits)/float64(b.N), "statements/"+each)
 		}
@@ -68,7 +68,7 @@ func claimNew(b *testing.B, s *Store, id string) task.Task {
 	return t
 }
 
-// BenchmarkTaskCommit: 1 or 16 tasks at the same time, a host call's two events a commit.
+// BenchmarkTaskCommit measures commits to 1 or 16 tasks at the same time. Each commit stores the two events of a host call.
 func BenchmarkTaskCommit(b *testing.B) {
 	for _, tasks := range []int{1, 16} {
 		b.Run(fmt.Sprint(tasks, " tasks"), func(b *testing.B) {
@@ -107,7 +107,7 @@ func BenchmarkTaskCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkTask: a whole task of two turns and ten calls, 16 at the same time: 17 commits, and what is read for it.
+// BenchmarkTask measures whole tasks, 16 at the same time. A task has two turns and ten calls: 17 commits, and reads of the task.
 func BenchmarkTask(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *Store) {
 		count := countSent(b, s)
@@ -116,7 +116,7 @@ func BenchmarkTask(b *testing.B) {
 	})
 }
 
-// BenchmarkTaskReplicas: as BenchmarkTask, with 1, 2 and 4 stores on one server.
+// BenchmarkTaskReplicas is BenchmarkTask with 1, 2 and 4 stores on one server.
 func BenchmarkTaskReplicas(b *testing.B) {
 	for _, replicas := range []int{1, 2, 4} {
 		b.Run(fmt.Sprint(replicas), func(b *testing.B) {
@@ -169,7 +169,7 @@ func benchTasks(b *testing.B, stores ...*Store) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
-// BenchmarkTaskRead: what a watcher asks the store.
+// BenchmarkTaskRead measures the reads of a watcher.
 func BenchmarkTaskRead(b *testing.B) {
 	s := setup(b, Options{})
 	claimNew(b, s, "task_a")

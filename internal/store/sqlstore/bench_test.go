@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/postgrestest"
 )
 
-// quantiles reports what a mean hides: the odd commit pays for a checkpoint.
+// quantiles reports the median and the 99th percentile: a mean would hide the few commits that wait for a checkpoint.
 func quantiles(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-us")
@@ -57,7 +57,7 @@ func mustCreate(b *testing.B, s *Store, run string) journal.Writer {
 	return w
 }
 
-// BenchmarkPurge: runs of ten calls each are deleted.
+// BenchmarkPurge measures the deletion of runs with ten calls each.
 func BenchmarkPurge(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *Store) {
 		for i := range b.N {
@@ -79,7 +79,7 @@ func BenchmarkPurge(b *testing.B) {
 	})
 }
 
-// BenchmarkCommit: one run, one answer a commit.
+// BenchmarkCommit measures the commits of one run. Each commit stores one answer.
 func BenchmarkCommit(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *Store) {
 		w := mustCreate(b, s, "run_a")
@@ -99,12 +99,12 @@ func BenchmarkCommit(b *testing.B) {
 	})
 }
 
-// BenchmarkGroupCommit: 100 runs at the same time, one answer a commit each.
+// BenchmarkGroupCommit measures the commits of 100 runs at the same time. Each commit stores one answer.
 func BenchmarkGroupCommit(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *Store) {
 		var runs atomic.Int64
 		before := s.Stats()
-		b.SetParallelism(50) // times GOMAXPROCS, 2 where the budgets are measured
+		b.SetParallelism(50) // multiplied by GOMAXPROCS, which is 2 on the machine on which the budgets are measured
 		b.RunParallel(func(pb *testing.PB) {
 			run := "run_" + strconv.FormatInt(runs.Add(1), 10)
 			w, err := s.Create(context.Background(), run)
@@ -126,7 +126,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 	})
 }
 
-// BenchmarkRunReturn1: what a run without calls costs, all in one commit.
+// BenchmarkRunReturn1 measures runs without calls. Each run is stored in one commit.
 func BenchmarkRunReturn1(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *Store) {
 		took := make([]time.Duration, 0, 1<<20)
@@ -147,7 +147,7 @@ func BenchmarkRunReturn1(b *testing.B) {
 	})
 }
 
-// BenchmarkOpen: what each process pays at its start.
+// BenchmarkOpen measures the opening of an existing store, which each process does at its start.
 func BenchmarkOpen(b *testing.B) {
 	s := setup(b, Options{})
 	put(b, s, "run_a", journaltest.Start("run_a"))

@@ -17,9 +17,9 @@ import (
 
 const (
 	notifyEvery = 20 * time.Millisecond // events within this time are sent together
-	maxNotified = 7000                  // bytes of events in one notification; Postgres takes less than 8000
+	maxNotified = 7000                  // maximum bytes of events in one notification; Postgres accepts less than 8000
 	listenAgain = time.Second           // pause before a broken connection is opened again
-	maxOutbox   = 1 << 20               // bytes of events that wait to be sent
+	maxOutbox   = 1 << 20               // maximum bytes of events that wait to be sent
 )
 
 // bus brings events to the followers in other processes by notifications of Postgres. A notification contains pieces of answers in full, and of
@@ -37,7 +37,7 @@ type bus struct {
 	closed    bool
 	outbox    map[string][]liveEvent // events to send, by task
 	size      int                    // approximate bytes of outbox
-	sending   bool                   // A goroutine sends outbox.
+	sending   bool                   // true while a goroutine sends outbox
 	followers map[string]map[*follower]bool
 	listening bool
 }
@@ -56,7 +56,7 @@ func newBus(db *sql.DB, cfg *pgx.ConnConfig, log *slog.Logger) *bus {
 	return b
 }
 
-// queueTopic stands for the queue in place of a task's id.
+// queueTopic is the name for Publish and Follow that stands for the queue. Other names are ids of tasks.
 const queueTopic = "queue"
 
 // Wake implements task.Bus.
@@ -85,7 +85,7 @@ func (b *bus) Publish(id string, events []task.Event) {
 			e = task.Event{ID: e.ID}
 		}
 		if b.size += len(e.Data) + 100; b.size > maxOutbox {
-			b.outbox[id] = []liveEvent{{}} // followers read the store
+			b.outbox[id] = []liveEvent{{}} // the empty event makes followers read the store
 			continue
 		}
 		b.outbox[id] = append(b.outbox[id], liveEvent{e, e.After})
@@ -130,7 +130,7 @@ func notifications(id string, events []liveEvent) (all []string) {
 	for len(events) > 0 {
 		n, size := 0, 0
 		for ; n < len(events) && (n == 0 || size < maxNotified); n++ {
-			text, _ := journal.Encode(events[n]) // events were encoded before
+			text, _ := journal.Encode(events[n]) // an error occurs again below, where it is handled
 			if size += len(text); size > maxNotified && n > 0 {
 				break
 			}
@@ -209,7 +209,7 @@ func (b *bus) receive() error {
 	if _, err := c.Exec(b.ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 		return err
 	}
-	b.deliver("", []task.Event{{}}) // earlier notifications may be lost
+	b.deliver("", []task.Event{{}}) // makes all followers read the store, because earlier notifications may be lost
 	for {
 		n, err := c.WaitForNotification(b.ctx)
 		if err != nil {

@@ -20,10 +20,11 @@ const (
 type taskHead struct {
 	num, session, fence int64
 	owner               string
-	inWork              bool // reports that the owner works on the task; false if the owner has only reserved the task, or if the task has no owner
+	inWork              bool // true if the owner works on the task; false if the owner has only reserved the task, or if the task has no owner
 }
 
-// queueHead reads the head of a task, and passes it to f before the transaction ends. The error is that of a task that must not change any more.
+// queueHead reads the head of a task, and passes it to f before the transaction ends. err is task.ErrNotFound or task.ErrEnded for a task that must not
+// change.
 func queueHead(c *conn, id string, f func(h taskHead, err error)) {
 	h, err := taskHead{}, task.ErrNotFound
 	c.do(statement{
@@ -115,7 +116,7 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 		}
 		// A task that cannot be read must not delay the other tasks.
 		s.log.Error("claim a task", "task", id, "error", err)
-		var again time.Time // A task whose answer was lost keeps its due time, so that no other task of its session overtakes it.
+		var again time.Time // zero if the connection was lost: the task keeps its due time, so that no other task of its session overtakes it
 		if !isLost(err) {
 			again = now.Add(damagedAgain)
 		}
@@ -176,7 +177,7 @@ func (s *Store) take(c *conn, id string, num, session int64, now time.Time) {
 	}
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?3, due = NULL, ready = 0, "+useColumns+" WHERE num = ?1", session, now, num)
-	delete(c.uncounted, num) // bytes left from an earlier claim by this process; another process has owned the task since
+	delete(c.uncounted, num) // the bytes remain from an earlier claim of this process, after which another process has owned the task
 }
 
 // Claim implements task.Store. It counts as a use of the session.
@@ -212,7 +213,7 @@ func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Tas
 	return s.Task(ctx, id)
 }
 
-// releaseDead refuses (task.ErrBusy) if a live process works on a task. If the process is dead, the task waits again.
+// releaseDead refuses the change (task.ErrBusy) if a live process works on a task. If the process is dead, the task waits again.
 func releaseDead(c *conn, working taskHead, dead []string) {
 	if !slices.Contains(dead, working.owner) {
 		c.refuse(task.ErrBusy)

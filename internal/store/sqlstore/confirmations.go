@@ -23,7 +23,7 @@ func (s *Store) Confirm(ctx context.Context, subject string, value []byte) (err 
 	})
 }
 
-// Replace sets the value of a subject if its value is old, or if old is nil and it has none. It returns the value that the subject has then.
+// Replace sets the value of a subject if its value is old, or if old is nil and it has none. It returns the value that the subject has afterwards.
 func (s *Store) Replace(ctx context.Context, subject string, old, value []byte) (now []byte, err error) {
 	defer wrap(&err, "replace %q", subject)
 	err = s.write(ctx, len(value), func(c *conn) {

@@ -25,10 +25,10 @@ type dialect struct {
 	commit func(c *conn) error
 	// inTransaction reports whether the database is in a transaction, which a rollback must end.
 	inTransaction func(c *conn) bool
-	// reserve takes the next number of a table, so that it need not wait for the row's insertion. It is nil if the database inserts at once.
+	// reserve sets num to the next number of a table, so that the number is known before the row is inserted. It is nil if the database inserts at
+	// once.
 	reserve func(c *conn, table string, num *int64)
-	// number lets the numbers of new rows in a table continue the numbers of the rows that the table has. It is nil if the database does so by
-	// itself.
+	// number makes the numbers of new rows follow the numbers that a table contains. It is nil if the database does so by itself.
 	number func(c *conn, table, column string)
 	// again reports whether it is worth repeating a transaction that failed with an error and has changed nothing.
 	again func(err error) bool
@@ -36,7 +36,7 @@ type dialect struct {
 
 // conn is the writing connection. One goroutine at a time uses it. No context reaches the driver: a transaction serves many callers.
 //
-// The first error stays in err, and statements after it do nothing, so that a change of many statements checks it once.
+// The first error stays in err, and statements after it do nothing, so that a change of many statements checks err once.
 //
 // A statement whose result the change does not need at once (exec, expect, later) waits in queue if the database has a send. The queue is sent with the
 // next statement that returns its result, or before the end of the transaction, so that many statements take one round trip. A queued statement's
@@ -48,15 +48,15 @@ type conn struct {
 	statements *prepared // prepared statements of the connection in only
 	err        error
 	patient    bool                    // a transaction that cannot begin yet is tried again (see isBusy); else it fails with a waitError
-	opening    []statement             // statements that begin the transaction, until the first others are sent
+	opening    []statement             // statements that begin the transaction; they are sent with its first other statements
 	queue      []statement             // statements of the transaction that are not sent yet
-	lost       bool                    // send has lost the connection; begin replaces it
+	lost       bool                    // true after send has lost the connection; begin replaces the connection
 	undo       []func()                // functions by which a rollback reverts changes in memory
 	claims     map[string]taskHead     // num and session of the tasks that this process has claimed, by tasks.id; a claim may have been lost
 	uncounted  map[int64]int           // bytes not yet added to tasks.bytes, by tasks.num
 	used       map[usageKey]*usage.Sum // usage figures of what the transaction stores
 	tally      *tally                  // receives used after a commit
-	commits    int64                   // number of the transaction (Postgres)
+	commits    int64                   // number of the transaction among those of this process (Postgres)
 }
 
 func newConn(db *sql.DB, d *dialect) *conn {
@@ -87,7 +87,7 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.db.Close())...)
 }
 
-// fail sets the error unless there is one.
+// fail sets err unless an earlier error is set.
 func (c *conn) fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -109,12 +109,12 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// statement is a statement of a transaction. Its functions are called before the transaction ends, and may queue further statements. They must not refuse
-// the change, because another change may be applied when they are called; an exception is a change that calls flush itself.
+// statement is a statement of a transaction. Its functions are called before the transaction ends, and may queue further statements. They may refuse
+// the change only if the change calls flush itself. Otherwise another change may be applied when they are called.
 type statement struct {
 	query string
 	args  []any
-	row   func(scanner) error // called with each row; nil if the statement returns none
+	row   func(scanner) error // called with each row; nil if the statement returns no rows
 	done  func(rows int64)    // called after row, with the number of changed rows if row is nil; may be nil
 }
 
@@ -190,15 +190,15 @@ func (c *conn) execute(s statement) error {
 	return err
 }
 
-// reserve reserves the number of a row that an insertAs is to insert into a table, if that saves a round trip. num is set at the next flush.
+// reserve reserves the number of the row that insertAs will insert into a table, if that saves a round trip. num is set at the next flush.
 func (c *conn) reserve(table string, num *int64) {
 	if c.dialect.reserve != nil {
 		c.dialect.reserve(c, table, num)
 	}
 }
 
-// insertAs executes a statement that inserts a row, and returns the number of the row. The first parameter of the statement is the number, which the
-// statement also returns. num is what reserve has set.
+// insertAs executes a statement that inserts a row, and returns the number of the row. The number is the first parameter of the statement, and the
+// statement returns it. num is the number that reserve has set, or 0.
 func (c *conn) insertAs(num int64, query string, args ...any) int64 {
 	if num == 0 {
 		return c.insert(query, append([]any{nil}, args...)...)
@@ -213,7 +213,7 @@ func (c *conn) insert(query string, args ...any) (num int64) {
 	return num
 }
 
-// script executes statements that are not worth preparing; in Postgres only one.
+// script executes statements that are not worth preparing. In Postgres, text is one statement.
 func (c *conn) script(text string) {
 	switch {
 	case c.err != nil:
@@ -268,7 +268,7 @@ func retryBusy(ctx context.Context, f func() error) error {
 	}
 }
 
-// waitError means that a transaction has not begun, because another process has a lock, or the server cannot be reached. A later one may succeed.
+// waitError means that a transaction has not begun, because another process has a lock, or the server cannot be reached. A later transaction may succeed.
 type waitError struct{ error }
 
 func (e waitError) Unwrap() error { return e.error }
@@ -278,13 +278,13 @@ func isWait(err error) bool {
 	return errors.As(err, &wait)
 }
 
-// maxRepeats is the maximum number of times that a transaction is repeated. A transaction that fails because a key is taken is repeated once: then
+// maxRepeats is the maximum number of attempts at a transaction. A transaction that fails because a key is taken is repeated once: then
 // it sees the row that another process has just inserted.
 const maxRepeats = 10
 
 // transaction calls f in a transaction, and rolls back after an error. It calls f again if the database wants the transaction to be repeated.
 func (c *conn) transaction(f func()) (err error) {
-	taken := false // reports that a key was taken
+	taken := false // true after an attempt that failed because a key was taken
 	for range maxRepeats {
 		if err = c.once(f); err == nil || isWait(err) || !c.dialect.again(err) || taken && isUnique(err) {
 			return err

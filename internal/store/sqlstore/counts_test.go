@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// As many calls are counted as the limit allows, whichever processes make them at once.
+// Processes that count calls at the same time count exactly as many calls as the limit allows.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -42,7 +42,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s, %s: %t, %v", user, key, ok, err)
 		}
 	}
-	// A count that has expired is gone with the next ones.
+	// Count deletes expired counts.
 	if _, err := a.Count(t.Context(), "ann", "rule run_3", 7, expires.Add(time.Second), expires.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 const taskChildVariable = "HARNESS_STORE_TEST_TASK_CHILD"
 
 // runTaskChild locks the queue, claims the task, and commits step after step, each with an event and a record of a run. It
-// says on stdout what is committed, and waits for a line on stdin before each commit.
+// prints the number of committed steps to stdout, and waits for a line on stdin before each commit.
 func runTaskChild(path string) int {
 	err := func() error {
 		ctx := context.Background()
@@ -70,8 +70,8 @@ func taskStep(k int) task.Change {
 	}
 }
 
-// A task whose process is killed, between commits or in the middle of one, is taken over by another with all that was
-// committed; so is the queue.
+// If a process is killed between two commits or during a commit, another process takes over its queue and its task, with all
+// that was committed.
 func TestKilledTask(t *testing.T) {
 	t.Parallel()
 	for k := range 5 {
@@ -163,7 +163,7 @@ func testKilledTask(t *testing.T, k int, busy bool) {
 			t.Errorf("step %d is damaged", i+1)
 		}
 	}
-	// The same step again, as its worker does who does not know of it: its event is there once.
+	// The worker commits the same step again, as if it did not know that the step is stored. The step's event is stored once.
 	want := max(len(steps), 1) + 2
 	if _, err := s.Commit(t.Context(), "task_a", claimed.Fence, taskStep(max(len(steps), 1))); err != nil {
 		t.Fatal(err)

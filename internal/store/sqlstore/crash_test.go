@@ -24,7 +24,7 @@ const childVariable = "HARNESS_STORE_TEST_CHILD"
 
 const crashRecords = 24
 
-// crashRecord is record k (from 1) of the child's run, large values among them.
+// crashRecord returns record k (from 1) of the child's run. Some records contain large values.
 func crashRecord(k int) journal.Record {
 	switch {
 	case k == 1:
@@ -38,8 +38,8 @@ func crashRecord(k int) journal.Record {
 	}
 }
 
-// runChild appends and commits records one after another, and says on stdout before and after each what it does. It
-// waits for a line on stdin before each step, so that the parent kills it exactly where it wants to.
+// runChild appends and commits records one after another. After each append and each commit, it prints the step to stdout and
+// waits for a line on stdin, so that the parent can kill it at this step.
 func runChild(path string) int {
 	s, err := Open(context.Background(), path, Options{})
 	if err != nil {
@@ -73,14 +73,14 @@ func runChild(path string) int {
 	return 0
 }
 
-// A process that is killed between any two writes leaves a whole beginning of its journal: all that was committed,
-// nothing half written. Another process finds the run and goes on with it.
+// If a process is killed at any step, the store contains the committed records of its journal. A record whose commit was
+// interrupted is stored as a whole or not at all. Another process finds the run and continues it.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	for k := 1; k <= crashRecords; k++ {
 		for _, at := range []string{"appended", "committed", "committing"} {
 			if at == "committing" && k%4 != 0 {
-				continue // a race with the commit, wherever it lands: some are enough
+				continue // the kill races with the commit, so some cases are enough
 			}
 			t.Run(fmt.Sprintf("%s %d", at, k), func(t *testing.T) {
 				t.Parallel()
@@ -92,7 +92,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// killAt runs a child up to a step and kills it there; it returns how many records the child saw committed.
+// killAt executes a child up to a step and kills it. It returns the number of records that the child has reported as committed.
 func killAt(t *testing.T, path, at string, k int) (committed int) {
 	t.Helper()
 	exe := child.Executable(t)
@@ -135,7 +135,7 @@ func killAt(t *testing.T, path, at string, k int) (committed int) {
 		t.Error(err)
 	}
 	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) { // it exits with 0 if it was not killed
+	if err := cmd.Wait(); !errors.As(err, &exit) { // a child that was not killed exits with 0
 		t.Errorf("the child ended with %v before it was killed", err)
 	}
 	return committed

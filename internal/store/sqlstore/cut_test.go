@@ -28,7 +28,7 @@ func openProxied(t *testing.T) (*Store, *proxytest.Proxy) {
 func TestPostgresCut(t *testing.T) {
 	t.Parallel()
 	s, proxy := openProxied(t)
-	uncut := 0 // number of the last points at which nothing was cut
+	uncut := 0 // number of consecutive points at which nothing was cut
 	for n := int64(0); uncut < 3; n++ {
 		before := proxy.Cuts()
 		id := fmt.Sprint("task_", n)
@@ -49,7 +49,7 @@ func TestPostgresCut(t *testing.T) {
 		proxy.CutAfter(-1, nil)
 		steps, failed := s.Steps(t.Context(), id)
 		events, also := s.Events(t.Context(), id, 0, 0)
-		if err != nil || failed != nil || also != nil || len(steps) != 1 || len(events) != 2 { // one event is of the creation
+		if err != nil || failed != nil || also != nil || len(steps) != 1 || len(events) != 2 { // one event is that of the task's creation
 			t.Errorf("cut at %d: %d steps, %d events, %v, %v, %v", n, len(steps), len(events), err, failed, also)
 		}
 		if uncut++; proxy.Cuts() > before {
@@ -61,7 +61,7 @@ func TestPostgresCut(t *testing.T) {
 	}
 }
 
-// TestPostgresCutReads: a read is repeated if its connection was lost while it was idle, as all are after a restart of the server.
+// TestPostgresCutReads: a read is repeated if its connection was lost while it was idle, as all connections are after a restart of the server.
 func TestPostgresCutReads(t *testing.T) {
 	t.Parallel()
 	s, proxy := openProxied(t)

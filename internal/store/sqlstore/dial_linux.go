@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundSilence makes the kernel give up a connection whose other side has confirmed nothing for silenceLimit. Otherwise it would send again for a
+// boundSilence makes the kernel give up a connection whose other side has confirmed nothing for silenceLimit. Otherwise the kernel would resend for a
 // quarter of an hour, for instance after the server's machine has failed.
 func boundSilence(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {

@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// A doubt is stored also where the transaction with it is rolled back, because of another change, and repeated.
+// A doubt is stored even if its transaction is rolled back, because another change fails, and repeated.
 func TestDoubtOfARepeatedTransaction(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -30,7 +30,7 @@ func TestDoubtOfARepeatedTransaction(t *testing.T) {
 	rows := w.pending
 	w.pending = nil
 	applied := 0
-	if err := s.writer.ride(&change{done: make(chan struct{}), apply: func(c *conn) { // as schedule makes it
+	if err := s.writer.ride(&change{done: make(chan struct{}), apply: func(c *conn) { // like the apply function of schedule
 		before := w.progress
 		c.undo = append(c.undo, func() { w.progress = before })
 		applied++

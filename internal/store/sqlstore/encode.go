@@ -22,7 +22,7 @@ type row struct {
 	blobs []blob
 
 	sent    int64 // time of an intent
-	inDoubt bool  // The answer says that the outcome of the write is unknown.
+	inDoubt bool  // true if the answer says that the outcome of the write is unknown
 }
 
 type blob struct {

@@ -12,7 +12,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// explain adds advice to an error of SQLite, and to that of a pool of connections. It returns any other error unchanged. The caller names the file.
+// explain adds advice to an error of SQLite or of a connection pool. It returns any other error unchanged. The caller adds the name of the file.
 func explain(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(e.Message, "unsupported startup parameter") {
 		return fmt.Errorf("a pool of connections, such as PgBouncer, is in between: name the server itself in store.url (%w)", err)

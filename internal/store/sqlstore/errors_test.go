@@ -100,7 +100,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A file of a later release is refused and left as it is.
+// A file of a later release is refused and not changed.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -125,7 +125,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// A damaged file gives errors that name it, and no wrong answers.
+// The error for a damaged file says that the file is damaged, and names a remedy.
 func TestCorruptFile(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -154,7 +154,7 @@ func TestCorruptFile(t *testing.T) {
 	wantText(t, "damaged file", err, "it is damaged", "restore it from a backup")
 }
 
-// A value that is no JSON is refused, by the record's number; the journal stays readable.
+// A value that is not JSON is refused. The error names the number of the record, and the journal stays readable.
 func TestInvalidValue(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -174,8 +174,8 @@ func TestInvalidValue(t *testing.T) {
 	}
 }
 
-// SQLite's own limit on pages stands for a full disk (SQLITE_FULL either way). Runs fail with an error that says so, what
-// is stored is intact, and when there is room again new runs are stored.
+// The test limits the number of SQLite's pages, which gives the same error as a full disk (SQLITE_FULL). Runs fail with an error
+// that names the cause, stored records stay intact, and new runs are stored once there is room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -236,7 +236,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Many processes make and open one new store at the same time.
+// Several processes create and open one new store at the same time.
 func TestOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "harness.db")
@@ -290,7 +290,7 @@ func runOpener(path string) int {
 	return 0
 }
 
-// The error of a pool of connections that takes no parameters says what to change.
+// The error of a connection pool that does not support startup parameters says what to change.
 func TestPoolInBetween(t *testing.T) {
 	t.Parallel()
 	wantText(t, "PgBouncer", explain(&pgconn.PgError{Severity: "FATAL", Code: "08P01", Message: "unsupported startup parameter: jit"}), "PgBouncer", "store.url")

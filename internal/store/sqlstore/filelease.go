@@ -31,7 +31,7 @@ type fileLease struct {
 	asOf     time.Time // modification time of the directory when others was computed
 }
 
-// clockGrain bounds the resolution of file times: two changes within it may have the same time.
+// clockGrain is an upper bound of the resolution of file times: two changes within this time may leave the same modification time.
 const clockGrain = 50 * time.Millisecond
 
 // Others reports whether a file of another owner exists. It reads the directory again only if the directory has changed.
@@ -152,7 +152,7 @@ func readPid(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// sweepUnlocked deletes the files with a prefix whose processes are dead. If a file cannot be deleted, a later sweep tries again.
+// sweepUnlocked deletes the files of dead processes among the files with a prefix. If a file cannot be deleted, a later sweep tries again.
 func sweepUnlocked(prefix string) {
 	files, _ := os.ReadDir(filepath.Dir(prefix))
 	for _, f := range files {
@@ -172,7 +172,7 @@ func sweepUnlocked(prefix string) {
 	}
 }
 
-// Release deletes the file and gives up the lock: other processes take over what this one owns.
+// Release deletes the file and gives up the lock: other processes take over what this process owns.
 func (o *fileLease) Release() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

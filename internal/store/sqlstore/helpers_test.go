@@ -19,7 +19,7 @@ func wantIs(t testing.TB, what string, err, want error) {
 	}
 }
 
-// wantText checks that an error names the thing and the remedy.
+// wantText checks that an error contains texts, such as the name of a thing or a remedy.
 func wantText(t testing.TB, what string, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
@@ -57,7 +57,7 @@ func startAt(run string, micros int64) journal.Record {
 	return r
 }
 
-// stats counts what a store has written since it was opened. Changes that share a transaction are what group commit saves.
+// stats counts what a store has written since it was opened. Group commit stores several changes in one transaction.
 type stats struct{ Changes, Transactions int64 }
 
 func (s *Store) Stats() stats { return stats{s.writer.changes.Load(), s.writer.transactions.Load()} }

@@ -13,13 +13,13 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// maxDue is the largest number of sessions that Load counts, so that a long queue costs no more than this.
+// maxDue is the maximum number of sessions that Load counts. It limits the cost of Load for a long queue.
 const maxDue = 10_000
 
-// connections is the number of connections to a server that a process has at most: for reading, for writing, for the lease, and for events.
+// connections is the maximum number of connections of a process to a server: for reading, for writing, for the lease, and for events.
 const connections = postgresReaders + 1 + postgresBeats + 1
 
-// Load returns how much work the store has. It reads counters, and rows that indexes bound.
+// Load returns how much work the store has. It reads only counters, and a bounded number of rows that an index finds.
 func (s *Store) Load(ctx context.Context, now time.Time) (l task.Load, err error) {
 	defer wrap(&err, "count what waits")
 	if l.Queued, err = s.Queued(ctx); err != nil {
@@ -66,7 +66,7 @@ func (d *file) inspect(context.Context) (detail string, warnings []string, err e
 	return "SQLite", nil, nil
 }
 
-// workers counts this process only: no other one works the queue of a file while this one does.
+// workers counts only this process: no other process works the queue of a file at the same time.
 func (d *file) workers(context.Context) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,7 +98,7 @@ func (d *server) workers(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// listenTime bounds the wait for a notification that was sent.
+// listenTime is the maximum wait for a notification that was sent.
 const listenTime = 2 * time.Second
 
 func (d *server) inspect(ctx context.Context) (detail string, warnings []string, err error) {

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/postgrestest"
 )
 
-// Load counts what could be worked now, in both databases.
+// Load counts the waiting tasks, and the sessions with a task that a worker can claim now, in both databases.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *Store{
@@ -51,7 +51,7 @@ func TestLoad(t *testing.T) {
 			if claimed, _, err := s.ClaimNext(t.Context(), "", nil, now); err != nil || claimed.ID != "task0" {
 				t.Fatal(claimed.ID, err)
 			}
-			want(task.Load{Queued: 3, Due: 1, OldestDue: now, Workers: 1}) // b is marked as ready
+			want(task.Load{Queued: 3, Due: 1, OldestDue: now, Workers: 1}) // session b is marked as ready
 			if err := release(); err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Inspect warns about settings of a server with which commits, events or machines are lost. Ping refuses a server that takes no changes.
+// Inspect warns about server settings with which commits may be lost or connections may be refused. Ping returns an error for a server that takes no
+// changes.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	good := openServer(t, postgrestest.Start(t).Schema(t), Options{})

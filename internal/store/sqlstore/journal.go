@@ -78,7 +78,7 @@ func (s *Store) Resume(ctx context.Context, run string) (_ journal.Writer, recor
 	return w, records, nil
 }
 
-// adopt makes this process the owner of an unfinished run of a dead process, or of a process that has lost the run's task to this one. A run that
+// adopt makes this process the owner of an unfinished run of a dead process, or of a process that has lost the run's task to this process. A run that
 // this process already owns gets a new fence too. The run's bytes are counted again, since its former process may not have counted the last ones.
 func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 	alive, err := s.lease.Alive(owner)
@@ -189,7 +189,7 @@ type runWriter struct {
 	closed  bool
 
 	closing sync.Once
-	asked   bool // an earlier process asked for approvals
+	asked   bool // true if an earlier process asked for approvals
 
 	// After the first commit, only functions that Store.writer calls use these fields.
 	fence int64 // runs.fence
@@ -230,7 +230,7 @@ func (w *runWriter) append(r journal.Record) error {
 	w.calls.Add(&r)
 	switch {
 	case r.Start != nil:
-		start := *r.Start // the caller keeps its record
+		start := *r.Start // a copy, because the record belongs to the caller
 		w.start = &start
 		w.session = sessionKey{start.User, start.Session}
 	case r.End != nil:

@@ -71,11 +71,11 @@ func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time) (err err
 	return nil
 }
 
-// keysTopic stands for the keys in place of a task's id.
+// keysTopic is the name for Publish and Follow under which revocations of keys are published. Other names are ids of tasks.
 const keysTopic = "keys"
 
-// KeysRevoked calls f soon after a process has revoked a key, and when that may have happened unnoticed, until ctx ends. If the store is a file, it never
-// calls f.
+// KeysRevoked calls f soon after a process has revoked a key, and after an interruption that may have hidden a revocation. It returns when ctx ends. If
+// the store is a file, it returns at once.
 func (s *Store) KeysRevoked(ctx context.Context, f func()) error {
 	if !s.Remote() {
 		return nil
@@ -83,7 +83,7 @@ func (s *Store) KeysRevoked(ctx context.Context, f func()) error {
 	return s.Follow(ctx, keysTopic, func([]task.Event) { f() })
 }
 
-// TouchKey notes that a key was used.
+// TouchKey records a use of a key.
 func (s *Store) TouchKey(ctx context.Context, id string, at time.Time) (err error) {
 	defer wrap(&err, "note the use of key %q", id)
 	return s.write(ctx, 0, func(c *conn) {

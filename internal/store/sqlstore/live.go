@@ -27,18 +27,18 @@ const (
 	liveRead = 100 * time.Millisecond
 	// maxLiveFiles is the maximum number of files of followers that this process writes to.
 	maxLiveFiles = 64
-	// maxLiveBytes is the maximum size of a file. If a follower reads too slowly, the lines that it has not read are lost, and it reads the
-	// store.
+	// maxLiveBytes is the maximum size of a file. If a follower reads too slowly, the lines that it has not read are lost, and the
+	// follower reads the store instead.
 	maxLiveBytes = 1 << 20
 )
 
-// live knows the files through which events reach followers in other processes. A follower creates a file beside the database, named after its
+// live lists the files through which events reach followers in other processes. A follower creates a file beside the database, named after its
 // task, and keeps it locked. The process that works on the task appends a line for each event. Nothing is written while a task has no follower.
 // The file of a killed follower is removed like the file of a killed owner.
 type live struct {
 	mu    sync.Mutex
-	files map[string][]string // files by task
-	until time.Time           // time at which files are looked for again
+	files map[string][]string // paths of the files, by task id
+	until time.Time           // time of the next search for files
 }
 
 // Wake implements task.Bus. It does nothing: only one process works the queue of a file, and this process looks for tasks of other processes at

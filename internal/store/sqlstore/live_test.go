@@ -11,7 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// TestLiveFiles looks at the files of followers: there is none without one, that of a killed one is removed, and one that is not read stays small.
+// TestLiveFiles checks the files of followers: without a follower there is no file, the file of a killed follower is removed, and the size of a file
+// that is not read is bounded.
 func TestLiveFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -44,7 +45,7 @@ func TestLiveFiles(t *testing.T) {
 	if all := files(); len(all) != 1 || all[0] != f.Name() {
 		t.Errorf("files %v, and not only %s", all, f.Name())
 	}
-	s.database.(*file).live.until = s.database.(*file).live.until.Add(-liveScan) // a moment later
+	s.database.(*file).live.until = s.database.(*file).live.until.Add(-liveScan) // makes Publish look for files again
 	for range 50 {
 		s.Publish("task_1", piece)
 		s.Publish("task_2", piece)
@@ -63,7 +64,7 @@ func TestLiveFiles(t *testing.T) {
 			cancel()
 		})
 	}()
-	for ctx.Err() == nil { // the follower's file is looked for now and then
+	for ctx.Err() == nil { // Publish looks for the follower's file at intervals
 		s.Publish("task_3", []task.Event{{ID: 7, Type: task.EventTurn, Data: json.RawMessage(`{"secret":1}`)}})
 		if all, _ := filepath.Glob(path + liveInfix + "task_3*"); len(all) > 0 {
 			if text, _ := os.ReadFile(all[0]); len(text) > 0 {

@@ -23,7 +23,7 @@ type Upgrade struct {
 // migrate brings the schema to the newest version, in one transaction that other processes wait for. It first copies the file, unless the file is
 // new. The result is nil for a new file, and if the schema already had the newest version.
 func migrate(c *conn, path string, now time.Time) (done *Upgrade, err error) {
-	entries, err := fs.ReadDir(migrations, "migrations") // sorted
+	entries, err := fs.ReadDir(migrations, "migrations") // sorted by name
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
-// A file of each earlier version is brought up to date with all that is in it.
+// Open migrates a file of any earlier version, and keeps its contents.
 func TestMigration(t *testing.T) {
 	t.Parallel()
 	entries, err := migrations.ReadDir("migrations")
@@ -104,7 +104,7 @@ func TestMigration(t *testing.T) {
 	}
 }
 
-// TestMigrationOfDoubts: what is in doubt in the journals of a store from before doubts had a table is found.
+// The migration that adds the table doubts finds the doubts in the journals.
 func TestMigrationOfDoubts(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -139,7 +139,7 @@ func TestMigrationOfDoubts(t *testing.T) {
 	}
 }
 
-// checkCopy looks for the store as it was before its upgrade, with all that was in it.
+// checkCopy checks that the copy made before an upgrade contains the store as it was.
 func checkCopy(t *testing.T, u Upgrade, from, to int) {
 	t.Helper()
 	if from == to {
@@ -167,8 +167,8 @@ func checkCopy(t *testing.T, u Upgrade, from, to int) {
 	}
 }
 
-// A store that harness exec and harness serve of schema version 3 wrote is read and worked on: its runs, session, waiting task and
-// schedule are there, quotas count them, and the file can shrink.
+// A store that harness exec and harness serve wrote with schema version 3 is migrated: its runs, session, waiting task and
+// schedule remain, quotas count them, and the file can shrink.
 func TestMigrationOfAServedStore(t *testing.T) {
 	t.Parallel()
 	packed, err := os.Open(filepath.Join("testdata", "version3.db.gz"))

@@ -147,7 +147,7 @@ func (s *Store) ApprovedDefinitions(ctx context.Context, server string, limit in
 	}, "SELECT tool, approved, approved_by, approved_at FROM pins WHERE server = ? AND approved_by <> '' ORDER BY approved_at DESC, tool LIMIT ?", server, limit)
 }
 
-// LastReview returns when a person last approved a definition. Each approval has a later time than the one before.
+// LastReview returns when a person last approved a definition. Each approval has a later time than the previous approval.
 func (s *Store) LastReview(ctx context.Context) (_ time.Time, err error) {
 	defer wrap(&err, "look for approved definitions")
 	return one(ctx, s, nil, func(row scanner) (at time.Time, err error) { return at, row.Scan(instant{&at}) }, "SELECT last FROM reviews")

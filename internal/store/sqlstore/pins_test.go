@@ -14,7 +14,7 @@ func definition(tool, description string) []approval.Definition {
 	return []approval.Definition{{Tool: tool, Description: description, InputSchema: []byte(`{"b":1, "a":2}`)}}
 }
 
-// A server that always lists something else does not have more kept of it.
+// The stored pins of a server are bounded, even if the server lists different definitions each time.
 func TestPinsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -38,7 +38,7 @@ func TestPinsAreBounded(t *testing.T) {
 	}
 }
 
-// What one process approves counts in another one. An approval is for what was shown.
+// An approval in one process applies in other processes. It applies only to the definition that was shown.
 func TestPinsOfProcesses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -94,7 +94,7 @@ func TestPinsOfProcesses(t *testing.T) {
 	}
 }
 
-// The first list that is stored is the trusted one, whichever processes list at once.
+// If several processes review lists at the same time, only the list that is stored first is trusted.
 func TestPinsAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")

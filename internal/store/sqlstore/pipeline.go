@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// pipeline sends statements to a server. It keeps the translated texts; pgx prepares each text once for each connection.
+// pipeline sends statements to a server. It caches the translated texts; pgx prepares each text once for each connection.
 type pipeline map[string]string
 
 // onServer calls f with the connection to a server.
@@ -22,8 +22,7 @@ func (c *conn) onServer(f func(server *pgx.Conn)) error {
 	})
 }
 
-// send sends statements in one round trip, and returns what the server says that the last one did. After a statement that fails, the server executes no
-// other one.
+// send sends statements in one round trip, and returns the command tag of the last one. The server executes no statement after one that fails.
 func (p pipeline) send(c *conn, all []statement) (tag string, err error) {
 	batch := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(all))}
 	for _, s := range all {
@@ -42,7 +41,7 @@ func (p pipeline) send(c *conn, all []statement) (tag string, err error) {
 // receive calls the functions of statements with their results.
 func receive(results pgx.BatchResults, all []statement) (tag string, err error) {
 	for _, s := range all {
-		rows, _ := results.Query() // rows has the error
+		rows, _ := results.Query() // rows.Err returns the error, too
 		for err == nil && rows.Next() {
 			if s.row != nil {
 				err = s.row(rows)

@@ -77,7 +77,7 @@ func TestPipeline(t *testing.T) {
 		if errs[0] != nil || postgresCode(errs[1]) != "23502" || errs[2] != nil {
 			t.Errorf("got errors %v, want the second to be that of a NULL", errs)
 		}
-		if applied != 2 || undone != 2 { // with the group, and alone
+		if applied != 2 || undone != 2 { // once with the group, once alone
 			t.Errorf("the failed change was applied %d times and undone %d times, want 2 and 2", applied, undone)
 		}
 		wantNotes(t, s, 2)
@@ -127,7 +127,7 @@ func TestPipeline(t *testing.T) {
 			writes = append(writes, func() (err error) {
 				added[i], err = s.Commit(t.Context(), of.ID, of.Fence, task.Change{Steps: []task.Step{{}}, Events: someEvents(2)})
 				return err
-			}, func() error { // sends the queue, and must not get the errors before
+			}, func() error { // flushes the queue, and must not get the error of an earlier change
 				return s.write(t.Context(), 0, func(c *conn) {
 					if h := head(c, claimed[0].ID); h.num == 0 {
 						c.refuse(task.ErrNotFound)
@@ -184,7 +184,6 @@ func TestPipeline(t *testing.T) {
 		wantNotes(t, s, 1)
 	})
 
-	// More statements than the queue holds, and statements that functions of statements queue.
 	t.Run("script", func(t *testing.T) {
 		s := open(t)
 		failure := errors.New("the change fails")
@@ -202,6 +201,7 @@ func TestPipeline(t *testing.T) {
 		}
 	})
 
+	// A change queues more statements than the queue holds, and a statement's function queues another statement.
 	t.Run("long queue", func(t *testing.T) {
 		s := open(t)
 		const n = 2*maxQueue + 1
@@ -240,7 +240,7 @@ func TestPostgresAway(t *testing.T) {
 		default:
 			close(applied)
 		}
-		cancel() // the transaction has begun without asking the server
+		cancel() // apply is called although the server is away, because BEGIN is queued
 	})
 	wantIs(t, "write", err, context.Canceled)
 	<-applied

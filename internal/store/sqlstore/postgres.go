@@ -39,8 +39,8 @@ var postgresMigrations embed.FS
 const (
 	postgresReaders = 8                // connections of a process for reading
 	postgresBeats   = 2                // connections of a process for its lease
-	postgresConnect = 10 * time.Second // bounds the opening of a connection
-	silenceLimit    = 15 * time.Second // time after which a connection is lost whose other side confirms nothing
+	postgresConnect = 10 * time.Second // maximum time for opening a connection
+	silenceLimit    = 15 * time.Second // time without confirmation from the other side after which a connection counts as lost
 	parts           = 16               // number of parts of each counter, so that processes seldom wait for each other
 )
 
@@ -48,7 +48,7 @@ func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
-// address returns the URL of a server without the password and other parameters.
+// address returns the URL of a server without user name, password and parameters.
 func address(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil { // not returned, because the text of err contains the password
@@ -107,7 +107,7 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 
 // migratePostgres brings the schema to the newest version, in one transaction that other processes wait for.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
-	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted
+	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted by name
 	if err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func isPostgresLost(err error) bool {
 		return false
 	case code != "":
 		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == "53300" || code == "25P03" || code == "25006"
-		// connection, shutdown, too many connections, a transaction that was idle for too long, a standby
+		// in this order: connection errors, shutdown, too many connections, a transaction that was idle for too long, a standby
 	}
 	return errors.Is(err, pgconn.ErrConnClosed) || errors.As(err, &refused) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }

@@ -69,7 +69,7 @@ func TestPostgres(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		go func() { ended <- here.KeysRevoked(ctx, func() { revoked <- struct{}{} }) }()
-		<-revoked // it listens now
+		<-revoked // KeysRevoked listens now
 		if err := there.CreateKey(ctx, auth.Key{ID: "key_1", Hash: []byte("hash")}); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestPostgres(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { ended <- here.Woken(ctx, func() { woken <- struct{}{} }) }()
-		<-woken // it listens now: what came before may be lost
+		<-woken // Woken listens now; earlier notifications may be lost
 		for range 3 {
 			there.Wake()
 			<-woken
@@ -113,8 +113,8 @@ func TestPostgres(t *testing.T) {
 	})
 }
 
-// testRunOfLostTask lets a process lose a task although it lives: it was frozen for longer than its lease, for instance. The process that works the task
-// then takes over the task's run, and only that run; the former process can write no more.
+// testRunOfLostTask tests that a process takes over the run of a task that it works, and only that run, although the former process lives. This happens
+// if the former process was frozen for longer than its lease, for instance. The former process can no longer write to the run.
 func testRunOfLostTask(t *testing.T, slow, other *Store) {
 	t.Helper()
 	if _, _, err := slow.CreateTask(t.Context(), storetest.New("task_a", "ann", "s")); err != nil {
@@ -125,7 +125,7 @@ func testRunOfLostTask(t *testing.T, slow, other *Store) {
 		t.Fatal(err)
 	}
 	var writers []journal.Writer
-	for _, id := range []string{"run_a", "run_b"} { // run_b is of no task
+	for _, id := range []string{"run_a", "run_b"} { // run_b belongs to no task
 		w, err := slow.Create(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)

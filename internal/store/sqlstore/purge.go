@@ -22,8 +22,8 @@ const (
 	keepKeys      = 24 * time.Hour // time for which idempotency keys are kept
 )
 
-// Purge deletes the runs and the tasks that ended before the given time, and returns their number. It never deletes unfinished ones, nor tasks
-// with a webhook to deliver or a stored idempotency key. Then it shrinks the file. Cancelling ctx stops the purge between two steps; the next
+// Purge deletes the runs and the tasks that ended before the given time, and returns their number. It never deletes unfinished runs and tasks, nor
+// tasks with a webhook to deliver or a stored idempotency key. Then it shrinks the file. Cancelling ctx stops the purge between two steps; the next
 // purge of any process continues it.
 func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err error) {
 	defer wrap(&err, "purge %s", s.path)

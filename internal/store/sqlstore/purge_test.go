@@ -44,7 +44,7 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// What is in doubt goes with its run.
+// Purge deletes the doubts of a run with the run.
 func TestPurgeDoubts(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -62,7 +62,7 @@ func TestPurgeDoubts(t *testing.T) {
 	}
 }
 
-// Runs of more records and bytes than one step deletes, and more runs than one step marks.
+// Purge deletes runs with more records and bytes than one step deletes, and more runs than one step marks.
 func TestPurgeInSteps(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -98,7 +98,7 @@ func TestPurgeInSteps(t *testing.T) {
 	checkIntegrity(t, s)
 }
 
-// A purge that is cut off is finished by the next; meanwhile what it had begun is not seen.
+// The next purge completes an interrupted purge. Until then, readers do not see the runs that are marked.
 func TestPurgeCutOff(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -131,7 +131,7 @@ func TestPurgeWhileRunsGoOn(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
 	stores := []*Store{reopenAt(t, path, Options{}), reopenAt(t, path, Options{})}
-	ended := make(chan struct{}, 100) // a run has ended: somebody purges
+	ended := make(chan struct{}, 100) // receives a value after each run, so that a process purges
 	var purges, writers sync.WaitGroup
 	for _, s := range stores {
 		purges.Go(func() {
@@ -209,7 +209,7 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
 	synctest.Test(t, func(t *testing.T) {
-		now := time.Now() // the bubble's
+		now := time.Now() // time of the bubble
 		s, err := Open(context.Background(), path, Options{Retention: 90 * time.Minute})
 		if err != nil {
 			t.Fatal(err)

@@ -48,7 +48,7 @@ func (s *Store) exceeded(c *conn, user string, q quota) error {
 	return check()
 }
 
-// queueQuota reads what a user has of a quota. After the next flush, check returns the error of exceeded.
+// queueQuota queues a query for what a user and all users have of a quota. After the next flush, check returns the error that exceeded describes.
 func (s *Store) queueQuota(c *conn, user string, q quota) (check func() error) {
 	bound := q.bound(s.quotas)
 	if bound <= 0 {

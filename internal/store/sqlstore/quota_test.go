@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
-// Each quota refuses what is beyond it, names its key, and is one user's; what is deleted or has ended makes room.
+// Each quota applies to one user, and its error names its key. Deleted sessions and schedules and ended tasks no longer count.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{Quotas: Quotas{Tasks: 2, Sessions: 3, Schedules: 1}})
@@ -77,7 +77,7 @@ func TestQuotaOfAll(t *testing.T) {
 	}
 }
 
-// A run that exceeds its user's quota ends as failed, with what it had recorded; no other begins until there is room again.
+// A run that exceeds its user's quota ends as failed, and its stored records are kept. The user's next run begins only after a purge.
 func TestRunOverQuota(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{Quotas: Quotas{Bytes: 100_000}})
@@ -133,7 +133,7 @@ func TestRunOverQuota(t *testing.T) {
 	}
 }
 
-// A process that was taken for dead writes nothing into a run that another one has taken over.
+// A process that was taken for dead cannot write to a run that another process has taken over.
 func TestJournalFence(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -145,7 +145,7 @@ func TestJournalFence(t *testing.T) {
 	if err := w.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.write(t.Context(), 0, func(c *conn) { // as a process does that takes the run over
+	if err := s.write(t.Context(), 0, func(c *conn) { // what another process does when it takes over the run
 		c.exec("UPDATE runs SET owner = 'other', fence = fence + 1")
 	}); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestJournalFence(t *testing.T) {
 	_ = w.Close(t.Context())
 }
 
-// After the retention rows, counts of users and the file are as small as they were.
+// After all sessions are deleted and all runs are purged, the tables are empty, and the file is about as small as before.
 func TestFileShrinks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -203,7 +203,7 @@ func TestFileShrinks(t *testing.T) {
 	checkTasks(t, s)
 }
 
-// What a run that is under way has not counted yet is counted when it is resumed, and when it ends; the totals agree with the rows.
+// The bytes of an unfinished run that are not counted yet are counted when the run is resumed, and when it ends. The totals then agree with the rows.
 func TestBytesOfRuns(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -253,7 +253,7 @@ func TestBytesOfRuns(t *testing.T) {
 	}
 }
 
-// The bytes of a task's small changes are counted when it is released and when it ends; a transaction that was rolled back counts once.
+// The bytes of a task's small changes are counted when it is released and when it ends. The bytes of a repeated transaction are counted once.
 func TestBytesOfTasks(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})

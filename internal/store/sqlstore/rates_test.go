@@ -39,7 +39,7 @@ func allowedOf(caller string, n int, limiters ...*auth.Limiter) (allowed int64) 
 	return count.Load()
 }
 
-// The rate limit of a caller holds for all processes that share a store together.
+// The rate limit of a caller applies to all processes of a store together.
 func TestRatesOfProcesses(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Fast...)
@@ -71,7 +71,7 @@ func TestRatesOfProcesses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rows == 3 { // ann, ben, last
+			if rows == 3 { // the rows of ann, ben and last
 				break
 			}
 			if i == 2000 {

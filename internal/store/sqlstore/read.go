@@ -94,7 +94,7 @@ func (s *Store) each(ctx context.Context, query string, args []any, f func(scann
 
 // eachAgain is like each, but also repeats a query whose connection breaks after some rows if forget has made f forget these rows.
 func (s *Store) eachAgain(ctx context.Context, query string, args []any, forget func() bool, f func(scanner) error) error {
-	var broken error // after rows that f does not forget
+	var broken error // error after rows that f does not forget
 	err := retryBusy(ctx, func() error {
 		rows := 0
 		err := s.statements.each(ctx, query, args, func(row scanner) error {

@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// unprivileged makes the rest of a test's goroutine subject to file permissions even for root, by the user id that
-// Linux keeps for file access of each thread. The thread ends with the goroutine.
+// unprivileged makes the calling goroutine subject to file permissions, even if root executes the test. It sets the user id
+// that Linux uses for file access by the goroutine's thread. The thread ends with the goroutine.
 func unprivileged() error {
 	if os.Getuid() != 0 {
 		return nil
@@ -37,7 +37,7 @@ func TestReadOnly(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The parents must be passable for another user; the file readable, not writable; the directory not writable.
+	// Another user can enter the parents and read the file, but can write neither the file nor the directory.
 	for path, mode := range map[string]os.FileMode{
 		filepath.Dir(filepath.Dir(dir)): 0o755, filepath.Dir(dir): 0o755, filepath.Join(dir, "old.db"): 0o444, dir: 0o555,
 	} {
@@ -45,7 +45,7 @@ func TestReadOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { // on a thread of its own rights
+	t.Cleanup(func() { // this thread has kept its rights
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Error(err)
 		}

@@ -27,8 +27,8 @@ const (
 // runs fail, because their fences have changed. When a process is killed, the other processes on the same machine know that at once.
 type rowLease struct {
 	id, name string
-	place    string // see thisPlace
-	process  string
+	place    string       // see thisPlace
+	process  string       // see thisProcess
 	part     atomic.Int64 // number of this process's part in each counter
 	db       *sql.DB
 	log      *slog.Logger
@@ -41,7 +41,7 @@ type rowLease struct {
 	claimed  bool
 
 	mu       sync.Mutex
-	working  bool // whether this process works the queue
+	working  bool // true while this process works the queue
 	released bool
 }
 
@@ -120,7 +120,7 @@ func (l *rowLease) beat(ctx context.Context) error {
 	})
 }
 
-// work notes whether this process works the queue.
+// work records whether this process works the queue.
 func (l *rowLease) work(ctx context.Context, working bool) error {
 	l.mu.Lock()
 	l.working = working
@@ -139,7 +139,7 @@ func (l *rowLease) work(ctx context.Context, working bool) error {
 	return l.beat(ctx)
 }
 
-// other names a live process that meets a condition in SQL, "" if there is none. It may be this process, unless the condition excludes it.
+// other returns the name of a live process that meets a condition in SQL, "" if there is none. It may be this process, unless the condition excludes it.
 func (l *rowLease) other(ctx context.Context, and string) (found string, err error) {
 	err = retryBusy(ctx, func() error {
 		rows, err := l.db.QueryContext(ctx, "SELECT id, name FROM processes WHERE expires > now()"+and+" ORDER BY id")
@@ -204,7 +204,7 @@ func (l *rowLease) Release() error {
 	l.released = true
 	l.mu.Unlock()
 	l.end()
-	l.claiming.Lock() // from here on no Claim starts to renew the lease
+	l.claiming.Lock() // no Claim starts to renew the lease from here on
 	defer l.claiming.Unlock()
 	l.beating.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), leaseBeat)

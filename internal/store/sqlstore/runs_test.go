@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// A process that only reads leaves no trace of itself.
+// A process that only reads creates no owner file.
 func TestReadersAreNoOwners(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -40,7 +40,7 @@ func TestReadersAreNoOwners(t *testing.T) {
 	}
 }
 
-// A process waits for the lock of its file while another one holds it, as one does that looks whether the owner is dead.
+// Claim waits while another process holds the lock of the owner file, for instance to find out whether the owner is dead.
 func TestClaimWaitsForTheLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -119,7 +119,7 @@ func sessionsOf(rows []sessionRow) (sessions []task.Session) {
 	return sessions
 }
 
-// ExpiredSessions implements task.Store. Of each user, closed sessions come first, then those that expired first.
+// ExpiredSessions implements task.Store. Of each user, closed sessions come first, then expired sessions by their expiry.
 func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []task.Session, limit int) (_ []task.Session, err error) {
 	defer wrap(&err, "list expired sessions")
 	dead, err := s.deadOwners(ctx)
@@ -131,7 +131,8 @@ func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []tas
 	for _, session := range except {
 		left[sessionKey{session.UserID, session.ID}] = true
 	}
-	// Sessions with open journals are left out. A run of this process whose journal is not open is suspended.
+	// This function leaves out the sessions of this process's open journals. The statement ignores the runs of this process, because the process
+	// does not execute a run whose journal is not open.
 	rows, err := some(ctx, s, limit, scanSession, func(row sessionRow) (bool, error) {
 		return !left[sessionKey{row.UserID, row.ID}], nil
 	}, `SELECT s.num, s.id, s.user, s.created, s.used, s.expires, (SELECT count(*) FROM tasks WHERE session = s.num AND purged = 0) FROM (
@@ -179,7 +180,7 @@ func (s *Store) CloseSession(ctx context.Context, session task.Session, expired 
 			c.each("SELECT owner FROM session_uses WHERE session = ?", []any{num}, func(row scanner) error {
 				owner, err := value[string](row)
 				if err == nil && owner != s.lease.ID() && !slices.Contains(dead, owner) {
-					c.refuse(task.ErrNotFound) // the other process is deleting it
+					c.refuse(task.ErrNotFound) // the other process is deleting the session
 				}
 				return err
 			})
@@ -218,7 +219,7 @@ func (s *Store) DeleteSession(ctx context.Context, user, id string) (err error) 
 	})
 }
 
-// unused refuses (task.ErrBusy) if an unfinished task or a run of a live process uses a session. It returns the session's unfinished runs.
+// unused refuses the change (task.ErrBusy) if an unfinished task or a run of a live process uses a session. It returns the session's unfinished runs.
 func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs []int64) {
 	busy := func(format string, args ...any) {
 		c.refuse(fmt.Errorf("%w: "+format, append([]any{task.ErrBusy}, args...)...))
@@ -261,7 +262,7 @@ func (s *Store) openSessions() map[sessionKey]bool {
 	s.mu.Unlock()
 	sessions := map[sessionKey]bool{}
 	for _, w := range writers {
-		w.mu.Lock() // outside the store's lock
+		w.mu.Lock() // after s.mu is released
 		if w.session.id != "" {
 			sessions[w.session] = true
 		}
@@ -275,7 +276,7 @@ func (s *Store) openRunIn(session sessionKey) string {
 	s.mu.Lock()
 	writers := slices.Collect(maps.Values(s.open))
 	s.mu.Unlock()
-	for _, w := range writers { // isIn takes a lock of its own
+	for _, w := range writers { // isIn locks w.mu after s.mu is released
 		if session.id != "" && w.isIn(session) {
 			return w.run
 		}

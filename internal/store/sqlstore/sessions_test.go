@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// begins creates a run whose start is appended and not stored.
+// begins creates a run. Its start record is appended, but not stored.
 func begins(t *testing.T, s *Store, run, user, session string) journal.Writer {
 	t.Helper()
 	w, err := s.Create(t.Context(), run)
@@ -30,7 +30,7 @@ func ends(t *testing.T, w journal.Writer) {
 	}
 }
 
-// A run that has stored nothing yet keeps its session, and nobody else's.
+// A session with a run that has stored nothing yet cannot be deleted. A run of another user in a session of the same name does not count.
 func TestDeleteSessionOfUnstoredRun(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -56,7 +56,7 @@ func TestDeleteSessionOfUnstoredRun(t *testing.T) {
 	wantIs(t, "read", err, journal.ErrNotFound)
 }
 
-// A run whose session is closed before it stores anything stores nothing, and takes no other run with it.
+// If a session is closed before the first commit of its run, the run stores nothing. A run of another user is not affected.
 func TestRunOfClosedSession(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -84,7 +84,7 @@ func TestRunOfClosedSession(t *testing.T) {
 	}
 }
 
-// A session does not expire while a live process writes a run of it, whether or not anything of that is stored.
+// A session does not expire while a live process writes the journal of one of its runs, even if nothing of the journal is stored yet.
 func TestExpiryOfSessionsWithRuns(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")

@@ -15,11 +15,11 @@ import (
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
-// silentVariable has the address of the server for a test process in a network namespace of its own.
+// silentVariable is the environment variable with the store's URL for a test process in a network namespace of its own.
 const silentVariable = "HARNESS_STORE_TEST_SILENT"
 
-// TestPostgresSilent: packets of connections are dropped from one moment on, as if the machine at the other side had failed and another one had its
-// address. Reads and writes go on over new connections within the time in which others would take the process for dead.
+// TestPostgresSilent: packets of connections are dropped from one moment on, as if the machine at the other side had failed and another machine had
+// taken its address. Reads and writes continue over new connections within a minute.
 func TestPostgresSilent(t *testing.T) {
 	address := os.Getenv(silentVariable)
 	if address == "" {

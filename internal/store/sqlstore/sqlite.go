@@ -112,7 +112,7 @@ func writeParams(sync Sync) url.Values {
 			"auto_vacuum(incremental)", // takes effect for a new file only
 			"temp_store(memory)",
 			"wal_autocheckpoint(4000)",     // pages: each checkpoint waits for the disk and delays one commit
-			"journal_size_limit(67108864)", // size of the write-ahead log after a burst
+			"journal_size_limit(67108864)", // bytes: maximum size of the write-ahead log after a checkpoint
 		},
 	}
 }
@@ -139,7 +139,8 @@ func initialise(ctx context.Context, c *conn, path string, now time.Time) (*Upgr
 	return upgrade, c.takeErr()
 }
 
-// makeShrinkable rewrites a file of an earlier version once, so that it can give up free pages. If the disk is full, the file stays as it is.
+// makeShrinkable rewrites a file of an earlier version once, so that it can give up free pages. If the disk is full or another process
+// uses the file, the file stays as it is.
 func makeShrinkable(c *conn) {
 	var mode int64
 	if c.row("PRAGMA auto_vacuum", nil, &mode); c.err != nil || mode != 0 {
@@ -211,7 +212,7 @@ func (d *file) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return explain(err)
 	}
-	if c.row("PRAGMA wal_checkpoint(truncate)", nil); isBusy(c.err) { // another purge does it
+	if c.row("PRAGMA wal_checkpoint(truncate)", nil); isBusy(c.err) { // another process writes the log into the file
 		c.err = nil
 	}
 	return explain(errors.Join(c.err, c.close()))

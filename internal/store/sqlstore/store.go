@@ -2,14 +2,14 @@
 // is a SQLite file (sqlite.go; filelease.go, live.go, queuelock.go and backup.go handle the files beside it) or a PostgreSQL server (postgres.go,
 // rowlease.go, bus.go). Several processes may share the database.
 //
-// The statements are the same for both databases, so both keep the same promises, and one test suite covers both. The statements are written for
+// The statements are the same for both databases, so both give the same guarantees, and one test suite covers both. The statements are written for
 // SQLite, whose only writer sees no other change between two statements of a transaction. A transaction of Postgres (READ COMMITTED) may see other
-// changes. So if a later statement depends on rows that a statement reads, the first statement locks these rows: translate turns a comment such as
+// changes. Therefore a statement locks the rows that it reads if a later statement depends on them: translate turns a comment such as
 // /*+ FOR UPDATE */ into a part of the statement. If a transaction inserts a row that another process has just inserted, the transaction is repeated.
 // A statement whose result is not needed at once takes no round trip of its own to a server (see conn).
 // The package has more than 4,000 lines because a package for each database would have the statements twice.
 //
-// Nothing here opens the file of SQLite except through SQLite: closing any other descriptor of it would drop the locks that
+// The package opens the file of SQLite only through SQLite: closing any other descriptor of the file would drop the locks that
 // SQLite holds in this process (POSIX record locks).
 package sqlstore
 
@@ -40,7 +40,7 @@ const (
 )
 
 const (
-	busyTimeout = 10 * time.Second     // bounds the wait for another process that writes
+	busyTimeout = 10 * time.Second     // maximum wait for another process that writes
 	writeWait   = 2 * time.Millisecond // wait between two tries of the writer
 	// reconnectWait is the wait between two tries to reach a server.
 	reconnectWait = 100 * time.Millisecond
@@ -56,7 +56,7 @@ type Options struct {
 	Upgraded  func(Upgrade)    // called while the store is opened, after a migration of its schema; may be nil
 	Logger    *slog.Logger     // default slog.DiscardHandler
 
-	transfer bool // the store is a source or target of Transfer: nothing is purged, and the store may be half a copy
+	transfer bool // true for a source or target of Transfer: nothing is purged, and the store may be an unfinished copy
 }
 
 // Store is an open database. Its methods are safe for concurrent use.
@@ -71,7 +71,7 @@ type Store struct {
 	marks  marks
 	read   *sql.DB
 
-	statements prepared // statements of read
+	statements prepared // prepared statements of read
 	quotas     Quotas
 
 	mu     sync.Mutex
@@ -170,8 +170,8 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the background purge, stores all submitted changes, and releases the file. Journals still open fail with journal.ErrClosed from
-// then on. It is idempotent.
+// Close ends the background purge, stores all submitted changes, and releases the file. Journals that are still open then fail
+// with journal.ErrClosed. Close may be called again.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -228,7 +228,7 @@ func (s *Store) write(ctx context.Context, bytes int, apply func(*conn)) error {
 	return refused
 }
 
-// wait starts the storing of a submitted change, and waits until that is done or ctx ends.
+// wait makes the writer store a submitted change soon, and waits until the change is done or ctx ends.
 func (s *Store) wait(ctx context.Context, ch *change) error {
 	err := ctx.Err()
 	s.writer.start(ch)
@@ -249,7 +249,7 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// reserve registers the writer of a run. It returns false if this process has one for the run already.
+// reserve registers the writer of a run. It returns false if this process already has a writer for the run.
 func (s *Store) reserve(w *runWriter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(openVariable); path != "" {
 		os.Exit(runOpener(path))
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("mcp-code-exec-harness/internal/process.init.func1.1")) // it starts children for ever
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("mcp-code-exec-harness/internal/process.init.func1.1")) // this goroutine starts child processes and never ends
 }
 
 func setup(t testing.TB, o Options) *Store {
@@ -63,7 +63,7 @@ func put(t testing.TB, s *Store, run string, records ...journal.Record) {
 	}
 }
 
-// count asks the database itself.
+// count returns the number that a query selects.
 func count(t testing.TB, s *Store, query string, args ...any) int {
 	t.Helper()
 	var n int
@@ -90,7 +90,7 @@ func checkIntegrity(t testing.TB, s *Store) {
 	}
 }
 
-// While the writer is busy, all that commit wait for the same next transaction.
+// Changes that are submitted while the writer is busy share the next transaction.
 func TestGroupCommit(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -131,7 +131,7 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
-// One run that cannot be stored fails alone.
+// A run that cannot be stored does not fail the other runs of its group.
 func TestGroupCommitFailure(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -147,7 +147,7 @@ func TestGroupCommitFailure(t *testing.T) {
 	errs := make(map[string]error)
 	var mu sync.Mutex
 	for _, run := range []string{"a", "taken", "b"} {
-		w := &runWriter{s: s, run: run} // past the check of Create, as another process may come between
+		w := &runWriter{s: s, run: run} // as Create makes it
 		w.Append(journaltest.Start(run))
 		ch, err := w.schedule()
 		if err != nil {
@@ -174,7 +174,7 @@ func TestGroupCommitFailure(t *testing.T) {
 	checkIntegrity(t, s)
 }
 
-// A large value is kept once, however many records hold it.
+// A large value is stored once, even if several records contain it.
 func TestBlobsAreShared(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -223,7 +223,7 @@ func TestAfterStoreClose(t *testing.T) {
 func TestFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		return // rights are inherited there
+		return // permissions are inherited on Windows
 	}
 	path := filepath.Join(t.TempDir(), "new", "dir", "h?r#n%s s.db")
 	s := reopenAt(t, path, Options{})
@@ -263,7 +263,7 @@ func TestLockedByAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.script("BEGIN IMMEDIATE; INSERT INTO owners (user) VALUES ('other')")
-	var order []string // of the transaction
+	var order []string // order in which the changes were applied
 	note := func(what string) func(*conn) {
 		return func(c *conn) {
 			before := order
@@ -276,7 +276,7 @@ func TestLockedByAnotherProcess(t *testing.T) {
 	}
 	ch := &change{apply: note("change"), done: make(chan struct{})}
 	s.writer.submit(ch)
-	s.writer.start(ch) // it returns, although the lock is held
+	s.writer.start(ch) // start returns, although the lock is held
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.wait(ctx, ch); !errors.Is(err, context.Canceled) {

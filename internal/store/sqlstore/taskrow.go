@@ -12,10 +12,10 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// request is the JSON of a task's or schedule's request: the fields that no query needs.
+// request contains the fields of a task's or schedule's request that are stored as JSON, because no query needs them.
 type request struct {
 	Task      string          `json:"task"`
-	Context   json.RawMessage `json:"context,omitempty"` // context of schedules; that of tasks has a column of its own
+	Context   json.RawMessage `json:"context,omitempty"` // only for a schedule; the context of a task has a column of its own
 	Model     string          `json:"model,omitempty"`
 	Budget    task.Budget     `json:"budget,omitzero"`
 	From      pii.Origin      `json:"from,omitempty"`
@@ -27,7 +27,7 @@ type request struct {
 	Trace     string          `json:"trace,omitempty"`
 }
 
-// outcome is the JSON of a task's outcome: the fields that no query needs, by their names in task.Task.
+// outcome contains the fields of a task's outcome that are stored as JSON, because no query needs them. Their JSON names are those of task.Task.
 type outcome struct {
 	Message string          `json:"message,omitempty"`
 	Text    string          `json:"text,omitempty"`
@@ -58,7 +58,7 @@ const (
 	sessionOfTask = " CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.closed IS NULL"
 )
 
-// storedTask is a task with its tasks.num and the bytes of its JSON.
+// storedTask is a task with its tasks.num and the number of bytes of its JSON.
 type storedTask struct {
 	task.Task
 	num   int64
@@ -68,7 +68,7 @@ type storedTask struct {
 func scanTask(row scanner) (t storedTask, err error) {
 	var asked request
 	var context []byte
-	t.Logs, t.Runs = []string{}, []string{} // callers are shown empty arrays
+	t.Logs, t.Runs = []string{}, []string{} // empty arrays, not null, in the JSON of the task
 	if err := row.Scan(&t.num, &t.ID, &t.SessionID, &t.UserID, &t.Status, &t.Owner, &t.Fence, &t.CancelRequested, &t.Cached, &t.CacheKey,
 		instant{&t.CreatedAt}, optional{&t.RunAt}, optional{&t.StartedAt}, optional{&t.EndedAt},
 		object{&asked}, object{&t.Task}, &t.bytes, &context); err != nil {
@@ -134,7 +134,7 @@ type changeRows struct {
 func encodeChange(ch *task.Change, now time.Time) (*changeRows, error) {
 	r := &changeRows{events: encodeEvents(ch.Events)}
 	for _, step := range ch.Steps {
-		step.Seq = 0 // the row has a column for it
+		step.Seq = 0 // stored in a column of its own
 		data, err := journal.Encode(step)
 		if err != nil {
 			return nil, fmt.Errorf("encode a step: %w", err)

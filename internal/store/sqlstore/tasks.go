@@ -74,7 +74,7 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 	tasks, bytes := s.queueQuota(c, t.UserID, quotaTasks), s.queueQuota(c, t.UserID, quotaBytes)
 	useSession := s.queueSession(c, &r.session)
 	var num int64
-	c.reserve("tasks", &num) // after the lock of the session, whose tasks are in the order of their numbers
+	c.reserve("tasks", &num) // after the statement that locks the session, so that its tasks are numbered in the order of their transactions
 	if c.flush(); earlier != "" {
 		if hash != r.bodyHash {
 			c.refuse(task.ErrIdempotency)

@@ -40,7 +40,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// checkTasks checks that no row belongs to nothing.
+// checkTasks checks that no row refers to a missing row.
 func checkTasks(t testing.TB, s *Store) {
 	t.Helper()
 	checkIntegrity(t, s)
@@ -56,7 +56,7 @@ func checkTasks(t testing.TB, s *Store) {
 	}
 }
 
-// putTask stores a task of a session of its own; end is when it ended, nil for never.
+// putTask creates and claims a task, and commits c. end is the time of the task's end, or nil if the task does not end.
 func putTask(t testing.TB, s *Store, n task.New, end *time.Time, c task.Change) {
 	t.Helper()
 	if _, _, err := s.CreateTask(context.Background(), n); err != nil {
@@ -85,7 +85,7 @@ func someEvents(n int) []task.Event {
 	return events
 }
 
-// Old tasks go with all that belongs to them, but for those that still matter.
+// Purge deletes old tasks with all that belongs to them. It keeps unfinished tasks, and tasks with a pending webhook or an idempotency key.
 func TestPurgeTasks(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -141,7 +141,7 @@ func TestPurgeTasks(t *testing.T) {
 	}
 }
 
-// More tasks than one step marks.
+// Purge deletes more tasks than one step marks.
 func TestPurgeManyTasks(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -226,7 +226,7 @@ func startOf(run, user, session string) journal.Record {
 	return r
 }
 
-// A deleted session's runs go with it, other runs do not, and a run under way keeps the session.
+// DeleteSession deletes the runs of the session and no others. It refuses to delete a session with a run that a live process executes.
 func TestDeleteSessionWithRuns(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -279,7 +279,7 @@ func TestDeleteSessionWithRuns(t *testing.T) {
 	checkTasks(t, s)
 }
 
-// A run that is resumed after its session was marked is not written to.
+// A process cannot adopt a run whose session was closed after the process had read the run.
 func TestResumeOfDeleted(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -295,7 +295,7 @@ func TestResumeOfDeleted(t *testing.T) {
 	wantIs(t, "adopt", s.adopt(t.Context(), w, s.lease.ID()), journal.ErrBusy)
 }
 
-// A session that says that it has a waiting task and has none, and a task that cannot be read, keep no other task from being claimed.
+// Two faults do not keep other tasks from being claimed: a session that is due although it has no waiting task, and a task that cannot be read.
 func TestClaimPastDamage(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -308,7 +308,7 @@ func TestClaimPastDamage(t *testing.T) {
 		}
 	}
 	if err := s.write(t.Context(), 0, func(c *conn) {
-		c.exec("UPDATE tasks SET owner = 'other' WHERE id = 'task_ann'") // without the session's part of it
+		c.exec("UPDATE tasks SET owner = 'other' WHERE id = 'task_ann'") // without the change of the session's row
 		c.exec("UPDATE tasks SET request = x'7b' WHERE id = 'task_bob'")
 	}); err != nil {
 		t.Fatal(err)
@@ -323,8 +323,8 @@ func TestClaimPastDamage(t *testing.T) {
 	}
 }
 
-// What a crash leaves of a deletion is not seen. It is deleted when the store is opened again, though all is kept for ever, but for
-// the session itself, whose files may be left.
+// If a crash interrupts the deletion of a session, readers do not see the rest of the session. The rest is deleted when the store is opened
+// again, even without a retention. Only the session's row stays, because the session's files may still exist.
 func TestDeleteSessionCutOff(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
@@ -357,7 +357,7 @@ func TestDeleteSessionCutOff(t *testing.T) {
 	})
 }
 
-// Sessions are deleted while tasks and runs of others go on in two processes.
+// Sessions are deleted while two processes store tasks and runs of other sessions.
 func TestDeleteSessionsWhileOthersGoOn(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "harness.db")
@@ -390,7 +390,7 @@ func TestDeleteSessionsWhileOthersGoOn(t *testing.T) {
 	checkTasks(t, s)
 }
 
-// A refused change fails alone, and costs those who share its transaction nothing.
+// A refused change does not fail the other changes of its transaction, and the transaction is not repeated.
 func TestRefusalsShareTransactions(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})

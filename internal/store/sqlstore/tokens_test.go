@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// Many tokens are stored in transactions that are short, so that others who write wait for few of them.
+// Add stores many tokens in several short transactions, so that other callers do not wait for all of them.
 func TestVaultOfManyTokens(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "harness.db"), Options{})

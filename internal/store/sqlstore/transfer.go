@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// transferred are the tables that Transfer copies, with the columns of their keys. The other tables follow from these, or describe processes that use the
-// store.
+// transferred are the tables that Transfer copies, with the columns of their keys. The contents of the other tables follow from these tables, or describe
+// processes that use the store.
 var transferred = []table{
 	{"sessions", []string{"num"}},
 	{"tasks", []string{"num"}},
@@ -162,7 +162,8 @@ func exists(ctx context.Context, url string) error {
 	return err
 }
 
-// openAlone opens a store that no other process uses, and works its queue, so that no other process begins to.
+// openAlone opens a store that no other process uses, and locks its queue. The lock keeps other processes from working the queue of a file, but not
+// of a server.
 func openAlone(ctx context.Context, url string, o Options) (s *Store, err error) {
 	if s, err = Open(ctx, url, o); err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func openAlone(ctx context.Context, url string, o Options) (s *Store, err error)
 	return s, nil
 }
 
-// transferring returns the source of an unfinished transfer into a store, and whether there is one.
+// transferring returns the source of an unfinished transfer into a store. half reports whether there is such a transfer.
 func (s *Store) transferring(ctx context.Context) (source string, half bool, err error) {
 	query := "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = ?)"
 	if s.statements.text != nil {
@@ -406,7 +407,7 @@ func pointers(values []any) (all []any) {
 	return all
 }
 
-// batch returns the first rows after a key, in the order of the key: at most limit, and fewer if they are large.
+// batch returns the first rows after a key, in the order of the key: at most limit rows, and fewer if the rows are large.
 func (t table) batch(ctx context.Context, s *Store, columns []column, after []any, limit int) (rows [][]any, bytes int, err error) {
 	var names []string
 	for _, c := range columns {

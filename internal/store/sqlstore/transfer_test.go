@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
-// leftOut are the tables that Transfer does not copy.
+// leftOut are the tables that Transfer does not copy, with the reasons.
 var leftOut = map[string]string{
 	"schema_version": "of its database", "session_uses": "of processes of the source", "processes": "of processes", "commits": "of processes",
 	"owners": "triggers count", "totals": "triggers count", "vault_owners": "triggers count",
@@ -26,7 +26,7 @@ var leftOut = map[string]string{
 	"task_words_docsize": "of task_words", "task_words_idx": "of task_words",
 }
 
-// TestTransferTables: each table of both databases is copied, or left out for a reason, and the columns of the copied ones are the same.
+// TestTransferTables: each table of both databases is copied or listed in leftOut. The columns of a copied table are the same in both.
 func TestTransferTables(t *testing.T) {
 	t.Parallel()
 	lite := setup(t, Options{})
@@ -59,7 +59,7 @@ func TestTransferTables(t *testing.T) {
 	}
 }
 
-// fill inserts rows into each table of a file that is copied, with a value of each kind in each column, and NULL where it may be.
+// fill inserts rows into each table of a file that Transfer copies. In every second row, the columns that may be NULL are NULL.
 func fill(t *testing.T, s *Store, rows int64) {
 	t.Helper()
 	for _, into := range transferred {
@@ -149,7 +149,7 @@ func TestTransfer(t *testing.T) {
 		if err := s.DeleteSession(t.Context(), "ann", "new"+fmt.Sprint(len(sums))); !errors.Is(err, task.ErrBusy) {
 			t.Errorf("delete its session: %v", err)
 		}
-		if err := s.write(t.Context(), 0, func(c *conn) { // as it was
+		if err := s.write(t.Context(), 0, func(c *conn) { // undo the changes of this test
 			c.exec("DELETE FROM tasks WHERE id LIKE 'task_new%'")
 			c.exec("DELETE FROM sessions WHERE id LIKE 'new%'")
 			c.exec("DELETE FROM events WHERE task > ?", rows)
@@ -170,7 +170,7 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// transferInSteps copies a store, and interrupts that after one to seven transactions.
+// transferInSteps copies a store. It interrupts each Transfer after one to seven transactions, and calls it again until it succeeds.
 func transferInSteps(t *testing.T, from, to string) (copied []Transferred, stops int) {
 	t.Helper()
 	for {
@@ -200,7 +200,7 @@ func transferInSteps(t *testing.T, from, to string) (copied []Transferred, stops
 	}
 }
 
-// TestTransferRefuses: what cannot be copied as it is, is refused or told.
+// TestTransferRefuses: a store that cannot be copied is refused, and texts that are changed are counted.
 func TestTransferRefuses(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Fast...)
@@ -229,7 +229,7 @@ func TestTransferRefuses(t *testing.T) {
 	if err == nil {
 		t.Error("a store is copied into itself")
 	}
-	// While it is copied, another program changes the source.
+	// Another program changes the source while it is copied.
 	changed := false
 	_, err = Transfer(t.Context(), from, to, TransferOptions{Step: func(string, int64) {
 		if changed {

@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// Limits of the rows in a slot, so that names which users invent take limited room.
+// Limits of the rows in a slot, so that users who invent names cannot fill the table.
 const (
 	// maxFailing limits the rows for tools whose calls all failed, because such a tool may not exist. If an owner has this many rows, such a
 	// tool gets no new row, and its calls count under usage.Others.
@@ -47,7 +47,7 @@ const (
 
 // tally holds the figures of this process that are not stored yet.
 type tally struct {
-	store func() // stores the figures when they are due
+	store func() // called when the figures are due to be stored
 
 	mu    sync.Mutex
 	sums  map[usageKey]*usage.Sum
@@ -130,7 +130,7 @@ func (c *conn) count(kind usage.Kind, owner, server, name string, end time.Time,
 			c.used[key] = &usage.Sum{}
 		}
 		c.used[key].Add(sum)
-		if owner == "" { // a run without a user
+		if owner == "" { // the run has no user, so both keys are the same
 			break
 		}
 	}
@@ -192,15 +192,15 @@ var ofKind = map[usage.Kind]string{usage.Run: "n failed calls", usage.Call: "n f
 // usageKeys is the number of parameters of a statement before the figures.
 const usageKeys = 6
 
-// figures returns the columns of a row and the values to add to them. If only one bucket of s.Spans is not zero, the columns of the other buckets are
-// left out. This is so for a single run, so most rows are written by a few different statements.
+// figures returns the columns of a row and the values to add to them. If only one bucket of s.Spans is not zero, as for a single run, the columns
+// of the other buckets are left out. So most rows are written by a few different statements.
 func figures(kind usage.Kind, s *usage.Sum) (columns []string, values []any) {
 	of := map[string]int64{"n": s.N, "failed": s.Failed, "calls": s.Calls, "input": s.Input, "output": s.Output, "saved": s.Saved, "cost": s.Cost, "unpriced": s.Unpriced}
 	columns = strings.Fields(ofKind[kind])
 	for _, name := range columns {
 		values = append(values, of[name])
 	}
-	one := -1
+	one := -1 // index of the only bucket that is not zero; -1 for none, -2 for several
 	for i, n := range s.Spans {
 		if n > 0 && one >= 0 {
 			one = -2
@@ -249,7 +249,7 @@ func (c *conn) storeUsage(sums map[usageKey]*usage.Sum) {
 type usageRow struct {
 	span, slot     int64
 	key            usageKey
-	failing        bool // whether all calls failed
+	failing        bool // true if all calls failed
 	insert, update string
 	values         []any
 }
@@ -322,7 +322,7 @@ func (s *Store) Usage(ctx context.Context, q usage.Query) (_ *usage.Report, err 
 	return r.Close(), nil
 }
 
-// purgeUsage deletes slots that are no longer shown. It writes nothing if there are none.
+// purgeUsage deletes slots that are no longer shown. It writes nothing if there are no such slots.
 func (s *Store) purgeUsage(ctx context.Context, retention time.Duration) error {
 	for span, kept := range map[time.Duration]time.Duration{usage.Fine: usage.KeepFine, usage.Day: usage.KeepDays} {
 		if retention > 0 {

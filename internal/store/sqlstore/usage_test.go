@@ -18,7 +18,7 @@ import (
 
 var usageNow = time.Date(2031, 3, 4, 12, 34, 0, 0, time.UTC)
 
-// used stores a run of a user that has ended at a time, with calls that took 30 ms each.
+// used stores a run of a user, which begins at the given time, with calls that take 30 ms each.
 func used(t *testing.T, s *Store, id, user string, at time.Time, failed bool, tools ...string) {
 	t.Helper()
 	w, err := s.Create(t.Context(), id)
@@ -46,7 +46,7 @@ func used(t *testing.T, s *Store, id, user string, at time.Time, failed bool, to
 	}
 }
 
-// told stores what a store has counted.
+// told stores the figures that a store has in memory.
 func told(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.tellUsage(t.Context()); err != nil {
@@ -70,7 +70,7 @@ func namesOf(r *usage.Report) (names []string) {
 	return names
 }
 
-// Runs, calls and tasks of two processes on one store are added up by user, tool, server and model; each user's are its own.
+// Runs, calls and tasks of two processes on one store are added up by user, tool, server and model. The report of a user contains only the user's own figures.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	now := usageNow
@@ -133,7 +133,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The calls of a run that another process goes on with are counted once, with those from before; a run that is not stored is not counted.
+// The calls of a resumed run are counted once, with the calls before the resumption. A run that is not stored is not counted.
 func TestUsageOfResumedRun(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{Now: func() time.Time { return usageNow }})
@@ -180,7 +180,7 @@ func TestUsageOfResumedRun(t *testing.T) {
 	}
 }
 
-// Names that a user invents take a bounded number of rows, and do not hide the tools that there are.
+// Names that a user invents take a bounded number of rows, and do not hide existing tools.
 func TestUsageOfInventedNames(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{Now: func() time.Time { return usageNow }})
@@ -211,7 +211,7 @@ func TestUsageOfInventedNames(t *testing.T) {
 	}
 }
 
-// Slots that no window shows are deleted, and days that are older than the retention.
+// Slots that no report shows are deleted, and so are days that are older than the retention.
 func TestUsageIsPurged(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{Now: func() time.Time { return usageNow }})
@@ -235,7 +235,8 @@ func TestUsageIsPurged(t *testing.T) {
 	}
 }
 
-// What ends is counted for other processes by itself, soon, and with the close of the store; what could not be stored is with what follows.
+// The figures of a run are stored soon after its end, or when the store is closed, so that other processes see them. Figures that could not be stored
+// are stored with later ones.
 func TestUsageIsTold(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{Now: func() time.Time { return usageNow }})

@@ -26,7 +26,8 @@ func (s *Store) Vault() *Vault { return &Vault{s} }
 // process from a multiple of numbersOfProcess.
 const numbersOfProcess = 1_000_000
 
-// runPrefix is the prefix of run ids. The tokens of a run without a session are stored under the id of the run. At first no other process uses them.
+// runPrefix is the prefix of run ids. The tokens of a run without a session are stored under the id of the run. At first no other
+// process uses these tokens, so Load claims no range of numbers for a new run.
 const runPrefix = "run_"
 
 // Load implements pii.Vault.
@@ -270,7 +271,7 @@ func (v *Vault) Delete(ctx context.Context, scope pii.Scope) (err error) {
 // purgeTokens limits the rows that one transaction deletes: at most purgeTokens rows with a value, and at most purgeTokens rows without one.
 const purgeTokens = 2000
 
-// deleteTokens deletes some tokens of a session, and its row when none is left. It reports whether there was a row.
+// deleteTokens deletes some tokens of a session, and the session's row when no token is left. It reports whether there was a row.
 func deleteTokens(c *conn, scope pii.Scope) bool {
 	var vault int64
 	if !c.row("SELECT num FROM vaults WHERE user = ? AND session = ? /*+ FOR UPDATE */", []any{scope.User, scope.Session}, &vault) {

@@ -17,8 +17,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
-// volume is a store of so many tasks: one in ten has a session of its own, which the other nine share, and a run of a hundred records.
-// Half of the tasks have ended, the others wait, most of them for a later time. Each user has ten sessions and a schedule.
+// volume is a store with the given number of tasks. Ten tasks share a session, and each session has a run of a hundred records.
+// Half of the tasks have ended. The others wait, most of them for a later time. Each user has ten sessions and a schedule.
 type volume struct {
 	*Store
 	path  string
@@ -90,7 +90,7 @@ func (v volume) fill(t *testing.T, i int) error {
 	return w.Close(t.Context())
 }
 
-// cost is what an operation takes: the least of many times, and the bytes that it allocates.
+// cost is the time and the number of allocated bytes of an operation, each the minimum of several executions.
 type cost struct {
 	time  time.Duration
 	bytes uint64
@@ -99,7 +99,7 @@ type cost struct {
 func measure(t *testing.T, operation func() error) cost {
 	t.Helper()
 	least := cost{time: math.MaxInt64, bytes: math.MaxUint64}
-	for range 21 { // the first also prepares statements
+	for range 21 { // the first execution also prepares statements
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		begin := time.Now()
@@ -113,10 +113,10 @@ func measure(t *testing.T, operation func() error) cost {
 	return least
 }
 
-// What a request or a claim costs does not grow with the store: of two stores, the second twenty times as large as the first, neither
-// the time nor the memory of any operation is much larger. The series has 100,000 tasks, 10,000 sessions and 1,000,000 records of
-// journals; in short 3 of 100 of them, and times are not compared: they say little of small stores on busy machines. The plans
-// of all statements are checked in any case.
+// The cost of a request or a claim does not grow with the store. The test compares two stores, the second twenty times as large as the
+// first: no operation takes much more time or memory in the second. In a long test the second store has 100,000 tasks, 10,000 sessions
+// and 1,000,000 records of journals. A short test has 3 % of them and does not compare times, which say little about small stores on
+// busy machines. The plans of all statements are checked in any case.
 func TestVolume(t *testing.T) { // not in parallel: it compares times
 	tasks, long := generated.Count(3_000, 100_000), generated.Long()
 	small, large := fillVolume(t, tasks/20), fillVolume(t, tasks)
@@ -204,7 +204,7 @@ func TestVolume(t *testing.T) { // not in parallel: it compares times
 	}
 }
 
-// purgeVolume purges all that has ended, in many transactions. The cost is that of a task, and the memory in use at the end.
+// purgeVolume purges all that has ended, in many transactions. It returns the time for each task, and the growth of the heap.
 func purgeVolume(t *testing.T, v volume) cost {
 	t.Helper()
 	before := v.writer.transactions.Load()

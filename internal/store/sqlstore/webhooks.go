@@ -54,7 +54,7 @@ func takeWebhooks(c *conn, q task.WebhookQuery) (hooks []task.Webhook, next time
 	return hooks, next
 }
 
-// SettleWebhook implements task.Store. The error wraps task.ErrNotFound for a webhook that is gone.
+// SettleWebhook implements task.Store. If the webhook does not exist any more, the error wraps task.ErrNotFound.
 func (s *Store) SettleWebhook(ctx context.Context, id string, next time.Time) (err error) {
 	defer wrap(&err, "settle webhook %q", id)
 	return s.write(ctx, 0, func(c *conn) {

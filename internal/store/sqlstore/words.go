@@ -16,7 +16,7 @@ const leastBeginning = 3
 // searched is a part of a search. It is one word or, if the part contains characters that separate words, a sequence of words.
 type searched struct {
 	text      string
-	beginning bool // whether the last word is only a prefix
+	beginning bool // true if the last word is only a prefix
 }
 
 // parseSearch splits a search at spaces.

@@ -29,11 +29,11 @@ type writer struct {
 	conn *conn
 
 	mu      sync.Mutex
-	busy    bool // conn is in use
+	busy    bool // true while conn is in use
 	queue   []*change
-	riders  []*change // changes that wait to be stored together with another one
+	riders  []*change // changes that wait for the transaction of a submitted change (see ride)
 	aboard  int       // number of riders in the group that is being stored
-	err     error     // last error of a rider that is still to be stored
+	err     error     // last error of a rider that is not stored yet
 	closing bool
 	changed *sync.Cond     // signals a change of busy, queue or closing
 	stopped sync.WaitGroup // waits for the goroutine's end
@@ -47,7 +47,7 @@ func newWriter(c *conn) *writer {
 	w.changed = sync.NewCond(&w.mu)
 	w.stopped.Go(func() {
 		for group := w.next(); len(group) > 0; group = w.next() {
-			w.commit(group) // a patient connection leaves none
+			w.commit(group) // commit leaves no changes, because the connection is patient
 			w.rest()
 		}
 	})
@@ -88,7 +88,7 @@ func (w *writer) start(ch *change) {
 	w.rest()
 }
 
-// giveBack queues the rest of a group again, before all others.
+// giveBack queues the rest of a group again, before all other changes.
 func (w *writer) giveBack(group []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +113,7 @@ func (w *writer) ride(ch *change) error {
 	if w.closing {
 		return journal.ErrClosed
 	}
-	if w.riders = append(w.riders, ch); len(w.riders) == maxGroup { // many riders wait, because nothing was submitted for long
+	if w.riders = append(w.riders, ch); len(w.riders) == maxGroup { // nothing was submitted for long: an empty change starts a transaction
 		w.queue = append(w.queue, &change{apply: func(*conn) {}, done: make(chan struct{})})
 		w.changed.Signal()
 	}
@@ -127,7 +127,7 @@ func (w *writer) riding() (bool, error) {
 	return len(w.riders)+w.aboard > 0, w.err
 }
 
-// close ends the goroutine once everything queued is done.
+// close ends the goroutine once all queued changes are done.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
@@ -136,7 +136,7 @@ func (w *writer) close() {
 	w.stopped.Wait()
 }
 
-// next waits for changes and takes them. It returns none when the writer closes.
+// next waits for changes and takes them. It returns an empty group when the writer is closing and no changes are left.
 func (w *writer) next() []*change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +158,7 @@ func (w *writer) take() (group []*change) {
 		w.riders = nil
 	}
 	if len(w.queue) == 0 {
-		w.queue = nil // the group owns the array
+		w.queue = nil // the array belongs to the group
 	}
 	return group
 }
@@ -185,7 +185,7 @@ func (w *writer) commit(group []*change) (left []*change) {
 	return nil
 }
 
-// land forgets the riders that are stored. The failed ones come first in the next group.
+// land forgets the riders among changes that are stored. Riders that failed come first in the next group.
 func (w *writer) land(changes []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,8 +202,9 @@ func (w *writer) land(changes []*change) {
 	}
 }
 
-// store applies changes in one transaction. If a change fails, the transaction is rolled back and each change gets one of its
-// own, so that a run that cannot be stored does not fail others. It returns how many changes have an outcome; the others would have to wait.
+// store applies changes in one transaction. If a change fails, the transaction is rolled back and each change gets a
+// transaction of its own, so that a run that cannot be stored does not fail other runs. It returns how many changes have an outcome; the other changes
+// would have to wait.
 func (w *writer) store(changes []*change) (tried int) {
 	w.changes.Add(int64(len(changes)))
 	defer func() { w.changes.Add(int64(tried - len(changes))) }()

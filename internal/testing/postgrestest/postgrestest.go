@@ -32,10 +32,10 @@ type Server struct {
 	schemas atomic.Int64
 }
 
-// Fast are settings of a server that loses everything in a power failure.
+// Fast are arguments for a server that is fast, but loses everything in a power failure.
 var Fast = []string{"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"}
 
-// Start starts a server with further arguments, and ends it with the test. If PostgreSQL is not installed, the test is skipped, or fails if
+// Start starts a server with additional arguments, and ends it with the test. If PostgreSQL is not installed, the test is skipped, or fails if
 // CI=true.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
@@ -53,13 +53,13 @@ func Start(t testing.TB, args ...string) *Server {
 // ErrMissing reports that PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is missing: install it with apt-get install postgresql")
 
-// Run starts a server with further arguments. The caller must call Close.
+// Run starts a server with additional arguments. The caller must call Close.
 func Run(args ...string) (*Server, error) {
 	bin := find()
 	if bin == "" {
 		return nil, ErrMissing
 	}
-	dir, err := os.MkdirTemp("", "pg") // a longer path is too long for a socket
+	dir, err := os.MkdirTemp("", "pg") // a short path, because the path of a Unix socket is limited to about 100 bytes
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *Server) Close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// find returns the directory of the newest server that is installed, "" if there is none.
+// find returns the directory of PostgreSQL's programs: those in PATH, or the newest that are installed on Debian. It returns "" if there are none.
 func find() string {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return filepath.Dir(path)
@@ -106,7 +106,7 @@ func find() string {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// command returns a command of the server's programs, which refuse to be executed by root.
+// command returns a command that executes one of PostgreSQL's programs. They refuse to run as root, so root executes them as postgres.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	if os.Getuid() == 0 {
@@ -116,7 +116,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Restart starts the server again, after Kill.
+// Restart starts the server for the first time, or again after Kill.
 func (s *Server) Restart() error {
 	args := []string{"-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=400", "-c", "shared_buffers=64MB", "-c", "log_min_messages=log"}
 	cmd := s.command("postgres", append(args, s.args...)...)
@@ -161,7 +161,7 @@ func (s *Server) Kill() {
 	<-s.done
 }
 
-// PID returns the id of the server's first process.
+// PID returns the process ID of the server's main process.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Written holds the amounts of data that a server has written so far.
@@ -183,7 +183,7 @@ func (s *Server) Written() (w Written, err error) {
 	return w, err
 }
 
-// Schema creates an empty schema, and returns the URL by which its tables are found. It is removed with the server.
+// Schema creates an empty schema, and returns a URL with the schema as the search path. The schema is removed with the server.
 func (s *Server) Schema(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.schemas.Add(1))
@@ -191,7 +191,7 @@ func (s *Server) Schema(t testing.TB) string {
 	return s.URL(url.Values{"search_path": {name}})
 }
 
-// URL returns the URL of the database postgres, with further parameters.
+// URL returns the URL of the database postgres, with additional parameters.
 func (s *Server) URL(parameters url.Values) string {
 	query := url.Values{"host": {s.dir}}
 	for name, values := range parameters {

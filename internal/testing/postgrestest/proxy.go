@@ -9,10 +9,11 @@ import (
 	"mcp-code-exec-harness/internal/testing/proxytest"
 )
 
-// socket is the name of a server's socket in its directory.
+// socket is the name of the Unix socket in a server's directory.
 const socket = ".s.PGSQL.5432"
 
-// Behind returns the URL of a schema behind a proxy, which ends with the test.
+// Behind starts a proxy for the server, and returns a URL that reaches a schema through the proxy. schema is a URL from Schema. The proxy
+// ends with the test.
 func (s *Server) Behind(t testing.TB, schema string) (behind string, proxy *proxytest.Proxy) {
 	t.Helper()
 	address, err := url.Parse(schema)

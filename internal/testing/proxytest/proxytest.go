@@ -16,7 +16,7 @@ type Proxy struct {
 	server   string
 	going    sync.WaitGroup
 
-	left atomic.Int64 // pieces that pass before the next cut; negative: no cut
+	left atomic.Int64 // pieces of data up to and including the next piece that is cut; no cut if not positive
 	cuts atomic.Int64
 
 	mu     sync.Mutex
@@ -61,7 +61,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// CutAfter cuts the connection of the piece that follows the next n-1 pieces of data, and then calls then unless it is nil. A negative n cuts none.
+// CutAfter lets n-1 more pieces of data pass, cuts the connection of the next piece, and then calls then unless it is nil. If n is negative,
+// it cuts nothing.
 func (p *Proxy) CutAfter(n int64, then func()) {
 	p.mu.Lock()
 	p.then = then
@@ -81,7 +82,7 @@ func (p *Proxy) Hold() {
 	}
 }
 
-// Release ends Hold. Data that came in the meantime passes late.
+// Release ends Hold. The proxy then passes on what it has received meanwhile.
 func (p *Proxy) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +129,7 @@ func (p *Proxy) connect(client net.Conn) {
 	<-back
 }
 
-// add notes an open connection, or closes it if the proxy has ended.
+// add records an open connection and returns true. If the proxy has ended, it closes the connection.
 func (p *Proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +148,7 @@ func (p *Proxy) remove(c net.Conn) {
 	delete(p.open, c)
 }
 
-// wait returns when data may pass.
+// wait waits until data may pass: until Release, and for the delay.
 func (p *Proxy) wait() {
 	p.mu.Lock()
 	held, delay := p.held, p.delay
@@ -160,7 +161,7 @@ func (p *Proxy) wait() {
 	}
 }
 
-// pass passes data on until a connection ends. A piece is what one read returns.
+// pass passes data on until a connection ends. A piece of data is the result of one read.
 func (p *Proxy) pass(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()

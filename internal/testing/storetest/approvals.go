@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// request returns the request of a run, with every field set. of is the task.
+// request returns the request of a run, with every field set. of is the task's ID.
 func request(id, run, of string) approval.Request {
 	return approval.Request{
 		ID: id, Run: run, Task: of, Session: "s", User: "ann", Status: approval.Waiting, Created: at(1), Expires: at(3601),

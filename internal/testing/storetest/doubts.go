@@ -57,7 +57,8 @@ func inDoubt(t *testing.T, s Store, f journal.DoubtFilter) string {
 	}
 }
 
-// doubts tests that a write is in doubt from an answer that leaves it so, or from the end of its run, until the doubt is settled.
+// doubts tests that a write is in doubt after an answer with an unknown outcome, or after the end of its run without an answer, until the doubt is
+// settled.
 func doubts(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	large := journaltest.Call(2)
@@ -150,7 +151,8 @@ func doubtLists(t *testing.T, open Place) {
 	wantIs(t, "a bad cursor", err, journal.ErrCursor)
 }
 
-// settleAtOnce tests that exactly one of several processes that settle a doubt concurrently succeeds, and the others learn its verdict.
+// settleAtOnce tests that exactly one of several processes that settle a doubt concurrently changes it. Processes with the same verdict get no error;
+// processes with another verdict get journal.ErrSettled.
 func settleAtOnce(t *testing.T, open Place) {
 	stores := []Store{open(t), open(t), open(t), open(t)}
 	w := written(t, stores[0], "run_1", "ann", journaltest.Call(1), intent(1), journaltest.End())

@@ -200,7 +200,7 @@ func cached(t *testing.T, open Place) {
 		{"ann", "k", task.Succeeded, false, 30},
 		{"ann", "k", task.Succeeded, false, 20}, // created later, but ended earlier
 		{"ann", "k", task.Failed, false, 40},
-		{"ann", "k", task.Succeeded, true, 50}, // This result came from the cache.
+		{"ann", "k", task.Succeeded, true, 50}, // answered from the cache
 		{"bob", "k", task.Succeeded, false, 60},
 		{"ann", "other", task.Succeeded, false, 70},
 		{"ann", "", task.Succeeded, false, 80},

@@ -245,7 +245,8 @@ func fenced(t *testing.T, open Place) {
 	wantIs(t, "commit after the release", err, task.ErrNotOwner)
 }
 
-// next claims the next task, in turn after the user after, and returns the IDs of the task and its user, or "" if there is none.
+// next claims the next task, and returns the IDs of the task and its user, or "" if there is no task. Users take turns in the order of their names. The
+// parameter after is the user who had the last turn.
 func next(t *testing.T, s task.Store, after string, when int, except ...string) (id, user string) {
 	t.Helper()
 	got, _, err := s.ClaimNext(t.Context(), after, except, at(when))

@@ -51,7 +51,7 @@ func sessions(t *testing.T, open Place) {
 func sessionExpiry(t *testing.T, open Place) {
 	s := open(t)
 	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "unused", UserID: "ann", CreatedAt: begin, UsedAt: begin, ExpiresAt: at(50)}))
-	mustCreate(t, s, New("task_a", "ann", "s")) // expires 3600 seconds after its use
+	mustCreate(t, s, New("task_a", "ann", "s")) // the session expires 3600 seconds after its last use
 	mustCreate(t, s, New("task_b", "ann", "s"))
 	expired := func(when int, want ...string) {
 		t.Helper()
@@ -250,7 +250,7 @@ func enterSession(t *testing.T, open Place) {
 	must(t, "delete", s.DeleteSession(t.Context(), "ann", "s"))
 }
 
-// closeSession tests that a closed session is invisible in every process, except to the one who deletes it.
+// closeSession tests that a closed session is invisible in every process, except in the process that deletes it.
 func closeSession(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	wantIs(t, "an unknown session", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}), task.ErrNotFound)

@@ -27,13 +27,13 @@ type Store interface {
 	Close() error
 }
 
-// Place opens stores at one location, which is empty at first. Each store acts as a different process. Place also arranges for them to be
+// Place opens stores at one location, which is empty at first. Each store acts as a different process. Place also arranges for the stores to be
 // closed.
 type Place func(t *testing.T) Store
 
 // Options describe what a store guarantees.
 type Options struct {
-	Workers bool // tells that any number of processes may work the queue
+	Workers bool // true if any number of processes may work the queue
 }
 
 // Exercise runs this suite and that of journaltest, each test with its own Place.
@@ -158,7 +158,7 @@ func New(id, user, session string) task.New {
 	}
 }
 
-// full returns a task with every field set, so that the tests detect a field that a store does not keep.
+// full returns a task with every field set, so that the tests detect a field that a store omits.
 func full() task.New {
 	n := New("task_full", "ann", "sess_full")
 	n.Task.Context = json.RawMessage(`{"z":1.0,"a":"<é\u0041>"}`)
