@@ -364,8 +364,8 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// handshake is the ResponseWriter of a WebSocket handshake. If the library refuses the handshake, it drops the body of the refusal, because
-// that body repeats data of the request. conn is the hijacked connection.
+// handshake is the ResponseWriter of a WebSocket handshake. If the library refuses the handshake, Write drops the body of the refusal, because the body
+// repeats data of the request. conn is the hijacked connection.
 type handshake struct {
 	http.ResponseWriter
 	refused int // status of the refusal; 0 if there is none

@@ -50,7 +50,7 @@ type area struct {
 	restore       files.Restorer // nil shows files as they are on the disk
 	name          string         // name of an archive of the whole directory
 	url           string         // URL of the directory
-	created       int            // status of a new file
+	created       int            // HTTP status of the answer when a file is created
 	most          int64          // maximum size of a file in bytes; 0 means that only the quota limits it
 	close         func()
 }
@@ -273,7 +273,7 @@ func (s *sending) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// noting records the last error of a reader that is not io.EOF.
+// noting records the last read error other than io.EOF.
 type noting struct {
 	io.ReadSeeker
 	failed error

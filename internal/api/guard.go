@@ -192,7 +192,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	}
 	v.leave = leave
 	events := v.route == eventsPath || v.route == runEventsPath
-	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // Catalog.Search takes a turn itself
+	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // Catalog.Search takes the turn of a search itself
 		return nil
 	}
 	return a.takeTurn(r.Context())

@@ -132,7 +132,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	case out.Error.Kind == frame.KindTool && a.invalidInput(r.Context(), capability.User, tool, input):
 		return problem(http.StatusBadRequest, out.Error.Message)
 	}
-	return problem(http.StatusInternalServerError, out.Error.Message) // the message is that of the tool
+	return problem(http.StatusInternalServerError, out.Error.Message) // the message is the tool's own
 }
 
 // invalidInput reports whether a call failed because the tool's schema refuses the input.

@@ -35,7 +35,7 @@ func (a *API) addMCP(r *routes) {
 		if r.Method == http.MethodGet {
 			v.detach()
 		}
-		if r.Header.Get("Accept") == "" { // accept any type
+		if r.Header.Get("Accept") == "" { // a client that sends no Accept header accepts any type
 			r.Header.Set("Accept", "*/*")
 		}
 		p := &problems{ResponseWriter: w, last: r.Method == http.MethodGet && r.ProtoMajor == 1}
@@ -71,10 +71,10 @@ func (a *API) addMCP(r *routes) {
 	}, serve)
 }
 
-// problems holds back error responses in plain text, and closes the connections of streams.
+// problems holds back error responses in plain text, so that they can be answered as problems (RFC 9457). It also closes the connections of streams.
 type problems struct {
 	http.ResponseWriter
-	last   bool // close the connection after the answer, because a client that does not read would never send another request
+	last   bool // whether to close the connection after the answer: a client that does not read its stream would never send another request
 	status int  // status of the error that is held back; 0 if there is none
 	text   strings.Builder
 }

@@ -29,8 +29,8 @@ type Listener struct {
 	Handler http.Handler
 }
 
-// Listen opens an address; a nil certificate means plain HTTP. Connections of proxies count as connections of many clients. The error says what to do
-// about it.
+// Listen opens an address; a nil certificate means plain HTTP. Connections of proxies count as connections of many clients. The text of an error says what
+// the operator can do.
 func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config, proxies []netip.Prefix) (*Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)

@@ -72,8 +72,8 @@ func (a *API) event(ctx context.Context, e telemetry.Event) telemetry.Event {
 }
 
 // client returns the address of the client. It is the address of the peer or, if the peer is a trusted proxy (Options.Proxies), the address that
-// X-Forwarded-For has for the request. The last entry is from the nearest proxy. client reads the entries from the last to the first untrusted one,
-// because a client can forge those before it.
+// X-Forwarded-For has for the request. The last entry is from the nearest proxy. client reads the entries backwards from the last and stops at the first
+// untrusted address, because a client can forge all entries before it.
 func (a *API) client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *pace) deadline(now time.Time) time.Time {
 	return end
 }
 
-// recorder remembers the status, and limits how long a client may take to read.
+// recorder records the status of an answer, and limits how long a client may take to read the answer.
 type recorder struct {
 	http.ResponseWriter
 	status int
