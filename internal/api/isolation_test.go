@@ -428,7 +428,7 @@ func TestMachineUser(t *testing.T) {
 		t.Errorf("the task is of %q", user)
 	}
 	w.do("POST", "/task", map[string]string{"task": "SAY<<hello>>"}).want(http.StatusBadRequest) // the original system requires userId
-	r, err := http.Get(w.url)                                                                    // as a browser does, without a token
+	r, err := http.Get(w.url)                                                                    // a request without a token, as from a browser
 	if err != nil {
 		t.Fatal(err)
 	}

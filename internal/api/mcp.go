@@ -35,7 +35,7 @@ func (a *API) addMCP(r *routes) {
 		if r.Method == http.MethodGet {
 			v.detach()
 		}
-		if r.Header.Get("Accept") == "" { // a client that sends no Accept header accepts any type
+		if r.Header.Get("Accept") == "" { // accept any type
 			r.Header.Set("Accept", "*/*")
 		}
 		p := &problems{ResponseWriter: w, last: r.Method == http.MethodGet && r.ProtoMajor == 1}

@@ -118,7 +118,7 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 		return Identity{Principal: key.ID}, err
 	}
 	if key.LastUsed == nil || now.Sub(*key.LastUsed) >= touchEvery {
-		_ = k.store.TouchKey(ctx, key.ID, now) // the time is optional: a full disk must not lock keys out
+		_ = k.store.TouchKey(ctx, key.ID, now) // the error is ignored, because a full disk must not lock keys out
 	}
 	return Identity{Principal: key.ID, User: key.User, Roles: key.roles()}, nil
 }

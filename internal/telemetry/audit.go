@@ -105,7 +105,7 @@ type userKey struct{}
 
 type user struct{ id, session string }
 
-// WithUser returns a context whose audit events are those of a user, and of a session if it is not empty.
+// WithUser returns a context whose audit events are those of a user, and of a session if session is not empty.
 func WithUser(ctx context.Context, id, session string) context.Context {
 	return context.WithValue(ctx, userKey{}, user{id, session})
 }

@@ -31,11 +31,11 @@ func (m *Metrics) Watch(s State) {
 	}
 }
 
-// stateTime is how long scrapes share what was read from the store and from other parts.
+// stateTime is the time for which scrapes share the state that was read from the store and from other parts.
 const stateTime = 5 * time.Second
 
-// stateCollector collects counts of tasks and the state of parts. While the store is away, it leaves out what the store has: a 0 would make an autoscaler
-// end processes.
+// stateCollector collects counts of tasks and the state of parts. While the store does not answer, it leaves out the counts of the store, because a 0 would
+// make an autoscaler end processes.
 type stateCollector struct {
 	State
 
