@@ -52,13 +52,13 @@ type Options struct {
 	Limiter      *auth.Limiter // limiter of requests for work; nil means no limit
 	Requests     *auth.Limiter // limiter of all requests; nil means no limit
 	Capabilities *auth.Capabilities
-	Metrics      *telemetry.Metrics // nil makes the API create its own
-	Audit        *telemetry.Auditor // nil writes no audit events
+	Metrics      *telemetry.Metrics // metrics of the API; if nil, New creates them
+	Audit        *telemetry.Auditor // writer of audit events; if nil, no events are written
 	AuditFile    AuditFile          // the file that Audit writes to
 	Keys         Keys
 	// Doctor examines the harness until ctx ends, and calls note with each finding. nil means that the API offers no examination.
 	Doctor  func(ctx context.Context, note func(doctor.Finding))
-	Tracer  *telemetry.Tracer // nil makes no spans
+	Tracer  *telemetry.Tracer // maker of spans; if nil, no spans are made
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Version string

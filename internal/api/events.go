@@ -287,7 +287,7 @@ func forwardAll[E any](ctx context.Context, a *API, all func(context.Context) it
 		case <-again.C:
 			err = revoked(ctx)
 		case <-keys:
-			keys = a.revoked.next() // before the check, so that no later signal is missed
+			keys = a.revoked.next() // fetched before the check, so that a signal after the check is not missed
 			err = revoked(ctx)
 		}
 	}

@@ -91,7 +91,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := visitOf(r.Context())
-	capability := v.capability // readBody has checked it
+	capability := v.capability // readBody has checked the capability
 	if decode(text, &in) != nil || in.ToolName == "" || capability.RunID == "" {
 		return problem(http.StatusBadRequest, noCapability)
 	}
@@ -113,7 +113,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name, _ := json.Marshal(in.ToolName) // cannot fail: it is a string
+	name, _ := json.Marshal(in.ToolName) // cannot fail for a string
 	value, _ := json.Marshal(string(input))
 	out, err := a.createRun(r.Context(), capability.Identity(), runs.Request{
 		Code: fmt.Sprintf("return await callMCPTool(%s, JSON.parse(%s))", name, value), User: capability.User, Session: capability.Session,

@@ -102,8 +102,7 @@ func (p *problems) Write(text []byte) (int, error) {
 // Unwrap lets http.ResponseController flush.
 func (p *problems) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// shownToModel converts an error into the one that the model of an MCP client reads. ctx may be the context of a session, which outlives its
-// requests.
+// shownToModel converts an error into the error that the model of an MCP client reads. ctx may be the context of a session, which outlives its requests.
 func (a *API) shownToModel(ctx context.Context, err error) error {
 	if p := shown(err); p != nil {
 		return p

@@ -34,7 +34,7 @@ type Problem struct {
 	Err    string   `json:"error" doc:"The same as detail."`
 	Errors []Detail `json:"errors,omitempty" doc:"What is wrong with single fields."`
 
-	// absent is the kind of the thing that does not exist; fail adds its id. It is empty for other problems.
+	// absent is the kind of the thing that does not exist; named adds the id of the thing. absent is empty for other problems.
 	absent string
 }
 

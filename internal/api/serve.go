@@ -99,7 +99,7 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	case <-drained:
 		a.Close()
 	case <-grace:
-		a.Close() // before cut, so that /task sees that the server stops; it would otherwise cancel the task, as if the caller had disconnected
+		a.Close() // called before cut, so that the handler of /task sees that the server stops; otherwise it would cancel the task, as if the caller had disconnected
 		cut()
 		<-drained
 	}

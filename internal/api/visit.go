@@ -24,7 +24,7 @@ type visit struct {
 	capability auth.Capability
 	answer     *recorder
 	conn       *counted // connection of the request; nil in tests
-	// authenticate checks the credential of the request again.
+	// authenticate checks the credential of the request. Streams call it again from time to time.
 	authenticate func(context.Context) (auth.Identity, error)
 	task, run    string // ids of the task and the run of the request, for the log
 	leave        func() // releases the slot of the request
@@ -122,8 +122,8 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	pace   pace
-	// computed ends the request's turn to compute its answer. It is called when the first bytes are written, or at the end; nil if the request has no
-	// turn.
+	// computed ends the request's turn to compute its answer. It is called when the first bytes are written, or at the end. computed is nil if the request
+	// has no turn.
 	computed func()
 }
 

@@ -40,8 +40,8 @@ func NewKeys(s KeyStore) *Keys { return &Keys{store: s} }
 type NewKey struct {
 	Name  string
 	User  string        // the user that the key acts for; empty for any user
-	Roles []Role        // none means User
-	TTL   time.Duration // 0 means that the key does not expire
+	Roles []Role        // roles of the key; if empty, the key has the role User
+	TTL   time.Duration // lifetime of the key; 0 means that the key does not expire
 }
 
 // Create creates a key. The key's value is only returned, never stored.

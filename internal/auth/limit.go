@@ -11,7 +11,7 @@ import (
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
-// limitedCallers is the number of callers that a Limiter remembers, the most recent ones.
+// limitedCallers is the number of callers that a Limiter remembers. It forgets the caller whose last request is the oldest.
 const limitedCallers = 1 << 16
 
 const (
@@ -77,7 +77,7 @@ func NewLimiter(max int, window time.Duration) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	every := (window/time.Duration(max) + time.Microsecond - 1).Truncate(time.Microsecond) // rounded up, so that no more are allowed
+	every := (window/time.Duration(max) + time.Microsecond - 1).Truncate(time.Microsecond) // rounded up, so that no more than max requests are allowed
 	return &Limiter{max: max, every: every, all: every * time.Duration(max), gcra: gcra, asked: map[string]*asked{}}, nil
 }
 
@@ -203,7 +203,7 @@ func (l *Limiter) take(caller string, n int) (int, allowed) {
 		if ok || err != nil {
 			return n, allowed{ok, ahead, err}
 		}
-		free := min(l.free(ahead), n-1) // lower with each try
+		free := min(l.free(ahead), n-1) // free decreases with each round, so the loop ends
 		if free < 1 {
 			return 0, allowed{ahead: max(ahead, l.all-l.every)}
 		}

@@ -16,7 +16,7 @@ import (
 // State provides counts at the time of a scrape. Its functions must not wait long, and are safe for concurrent use.
 type State struct {
 	TasksRunning func() int
-	Load         func(context.Context) (task.Load, error) // work in the store
+	Load         func(context.Context) (task.Load, error) // counts of the work in the store
 	Probes       []part.Probe
 	Tiers        []string                                                // tiers of the sandbox
 	Runners      func(tier string) (started, idle int, c sandbox.Counts) // runners alive or starting, idle runners, counts of events

@@ -107,7 +107,7 @@ func (v *visit) follow(path, of string, make func(kind string, id int64, data []
 	if after := v.query("after"); after != "" {
 		r.URL.RawQuery = url.Values{"after": {after}}.Encode()
 	}
-	if last := v.r.Header.Get("Last-Event-ID"); last != "" { // newer than the parameter of the address
+	if last := v.r.Header.Get("Last-Event-ID"); last != "" { // the header is newer than the parameter in the URL
 		r.Header.Set("Last-Event-ID", last)
 	}
 	v.s.opt.Uncounted.ServeHTTP(&parts{ResponseWriter: v.w, of: of, rendered: &v.s.rendered, make: make}, r)
