@@ -37,7 +37,7 @@ func TestOrigins(t *testing.T) {
 		origins []string
 		origin  string
 		key     bool
-		allowed string // Access-Control-Allow-Origin
+		allowed string // expected header Access-Control-Allow-Origin
 		status  int
 	}{
 		"none configured":         {nil, other, true, "", 403},

@@ -95,7 +95,7 @@ func TestManyConnectionsWithoutCredentials(t *testing.T) { // not in parallel, b
 				conns[i] = w.dial()
 				conns[i].SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 				switch i % 5 {
-				case 0: // idle
+				case 0: // the connection stays idle
 				case 1:
 					fmt.Fprint(conns[i], "POST /task HTTP/1.1\r\nHost: localhost\r\nX-A: ")
 				case 2:
