@@ -54,7 +54,7 @@ func NewTracer(o TracingOptions) (*Tracer, error) {
 		attrs = append(attrs, attribute.String(k, v))
 	}
 	if name := env["OTEL_SERVICE_NAME"]; name != "" {
-		attrs = append(attrs, attribute.String("service.name", name)) // of several attributes with the same name, the last one counts
+		attrs = append(attrs, attribute.String("service.name", name)) // the last of several attributes with the same name counts
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	t := &Tracer{client: c, redact: func(s string) string {
