@@ -43,7 +43,7 @@ func load(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// The harness takes the configuration of the chart, which listens where the manifests say.
+// The harness accepts the configuration of the chart, and listens on ports that the manifests expose.
 func TestChartConfiguration(t *testing.T) {
 	t.Parallel()
 	_, values := read(t, "kubernetes/values.yaml")
@@ -66,7 +66,7 @@ func TestChartConfiguration(t *testing.T) {
 	}
 }
 
-// The harness takes the configuration of the compose file, every file that a container mounts exists, and a replica has time to stop.
+// The harness accepts the configuration of the compose file. Every file that a container mounts exists, and a replica has enough time to stop.
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("compose/harness.yaml")

@@ -31,7 +31,7 @@ func actFor(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// seeUser returns the user whose entries a list shows. For a caller that may act for all users and names none, it returns an empty string, which
+// seeUser returns the user whose entries a list shows. For a caller that may act for all users and that names no user, it returns an empty string, which
 // means all users.
 func seeUser(ctx context.Context, user string) (string, error) {
 	id := identity(ctx)
@@ -41,8 +41,8 @@ func seeUser(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// own returns the error of a lookup in the form that the caller may see; err is the error that the lookup returned. own returns absent(what) if
-// nothing was found, or if the caller may not act for user, the owner of what was found.
+// own converts the error of a lookup into the error that the caller may see. It returns absent(what) if nothing was found, or if the caller may not act for
+// user, the owner of the thing that was found.
 func own(ctx context.Context, err error, user, what string) error {
 	if errors.Is(err, task.ErrNotFound) || err == nil && identity(ctx).ActFor(user) != nil {
 		return absent(what)

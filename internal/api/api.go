@@ -52,13 +52,13 @@ type Options struct {
 	Limiter      *auth.Limiter // limiter of requests for work; nil means no limit
 	Requests     *auth.Limiter // limiter of all requests; nil means no limit
 	Capabilities *auth.Capabilities
-	Metrics      *telemetry.Metrics // nil makes the API create its own
-	Audit        *telemetry.Auditor // nil writes no audit events
+	Metrics      *telemetry.Metrics // metrics of the API; if nil, New creates them
+	Audit        *telemetry.Auditor // writer of audit events; if nil, no events are written
 	AuditFile    AuditFile          // the file that Audit writes to
 	Keys         Keys
 	// Doctor examines the harness until ctx ends, and calls note with each finding. nil means that the API offers no examination.
 	Doctor  func(ctx context.Context, note func(doctor.Finding))
-	Tracer  *telemetry.Tracer // nil makes no spans
+	Tracer  *telemetry.Tracer // maker of spans; if nil, no spans are made
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Version string
@@ -80,7 +80,7 @@ type Options struct {
 	Health bool
 	// InternalElsewhere leaves out /internal/mcp-call, which another listener serves.
 	InternalElsewhere bool
-	// Issuer is the address of the issuer whose tokens Auth accepts for Audience; empty if there is none.
+	// Issuer is the address of the token issuer; it is empty if no issuer is configured. Audience is the audience of the tokens for the API.
 	Issuer, Audience string
 	// MCPMode decides what MCP clients get, see mcpserver.Options.
 	MCPMode string
@@ -91,7 +91,8 @@ type Options struct {
 	// Heartbeat is the interval at which a stream of events sends a comment or a ping; 0 means 15 s. Recheck is the interval at which the credential of
 	// a stream is checked again; 0 means 5 s.
 	Heartbeat, Recheck time.Duration
-	// KeysRevoked calls f soon after a key was revoked, until ctx ends: then the credentials of all streams are checked. nil means only every Recheck.
+	// KeysRevoked calls f soon after each revocation of a key, until ctx ends. f makes the API check the credentials of all streams. If KeysRevoked is nil,
+	// the API checks them only every Recheck.
 	KeysRevoked func(ctx context.Context, f func()) error
 }
 
@@ -122,7 +123,7 @@ type API struct {
 	uploads  uploads
 	refusals *refusals
 	pace     openPace
-	revoked  signal // a key was revoked
+	revoked  signal // signal that a key was revoked
 
 	requests atomic.Int64 // number of requests that are being served
 	busy     atomic.Int64 // number of requests that a shutdown waits for before it closes the streams
@@ -131,7 +132,7 @@ type API struct {
 	refused  atomic.Bool  // /ready has answered 503 since the stop
 }
 
-var settleHuma sync.Once // New changes settings that huma keeps in global variables
+var settleHuma sync.Once // makes New change the global variables of huma only once
 
 // New returns an API that is made of the parts in opt.
 func New(opt Options) *API {

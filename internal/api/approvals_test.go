@@ -27,8 +27,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// asking is the policy of the worlds: it asks about calls with the argument zeta: "ask", and denies those with zeta: "roles", saying
-// which roles the caller has.
+// asking is the policy of the test servers. It asks about calls whose argument zeta is "ask". It denies calls whose argument zeta is "roles"; the reason
+// lists the caller's roles.
 type asking struct{}
 
 func (asking) Decide(c policy.Call) policy.Verdict {
@@ -41,23 +41,23 @@ func (asking) Decide(c policy.Call) policy.Verdict {
 	return policy.Verdict{Action: policy.Allow}
 }
 
-// asks is a program whose n calls wait for one approval.
+// asks returns a program whose n calls wait for one approval.
 func asks(n int) string {
 	return fmt.Sprintf(`return (await Promise.all(Array.from({length: %d}, (_, i) => callMCPTool('bad__echo', {zeta: 'ask', alpha: i})))).length`, n)
 }
 
-// ended waits for a run's end.
+// ended waits until a run has ended, and returns the run.
 func (w *world) ended(id string, headers ...string) (out api.RunDetails) {
 	w.t.Helper()
 	w.eventually("the run has ended", func() bool {
-		out = api.RunDetails{} // what the last answer had and this one has not is gone
+		out = api.RunDetails{} // clears the fields that the previous answer had and this answer lacks
 		w.do("GET", "/v1/runs/"+id, nil, headers...).want(http.StatusOK).json(&out)
 		return out.Ended != nil
 	})
 	return out
 }
 
-// A run waits for an approval over HTTP, and goes on by itself once that is decided.
+// A run waits for an approval over HTTP, and continues by itself once the approval is decided.
 func TestApprovals(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
@@ -105,7 +105,7 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// A task waits with the status waiting_approval, and its events say for what.
+// A task that waits for an approval has the status waiting_approval, and its events contain the approval request.
 func TestTaskApprovals(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
@@ -122,7 +122,7 @@ func TestTaskApprovals(t *testing.T) {
 		"userId": "alice", "task": "SAY<<next>>", "sessionId": all.Approvals[0].Session,
 	}).want(http.StatusAccepted).field("id")
 	w.do("POST", "/v1/approvals/"+all.Approvals[0].ID, map[string]any{"decision": "approve", "remember": true}).want(http.StatusOK)
-	if after := w.task(next); after.Status != task.Succeeded { // a session's tasks go one after another
+	if after := w.task(next); after.Status != task.Succeeded { // tasks of one session are worked one after another
 		t.Errorf("the next task is %s", after.Status)
 	}
 	if got := w.task(id); got.Status != task.Succeeded || string(got.Output) != "2" {
@@ -143,7 +143,7 @@ func TestTaskApprovals(t *testing.T) {
 	if !slices.Equal(types, want) {
 		t.Errorf("events %q, want %q", types, want)
 	}
-	// A task that is cancelled while it waits closes its request.
+	// Cancelling a task that waits for an approval closes the approval request.
 	id = w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "RUN<<" + asks(1) + ">>"}).want(http.StatusAccepted).field("id")
 	w.task(id)
 	w.do("GET", "/v1/approvals?status=waiting", nil).want(http.StatusOK).json(&all)
@@ -153,7 +153,7 @@ func TestTaskApprovals(t *testing.T) {
 	if cancelled := w.task(id); cancelled.Status != task.Cancelled || closed.Status != approval.Closed {
 		t.Errorf("the cancelled task is %s, its request %s", cancelled.Status, closed.Status)
 	}
-	// The original's call answers.
+	// POST /task answers while the task waits for an approval.
 	var original api.OriginalAnswer
 	w.do("POST", "/task", map[string]string{"userId": "alice", "task": "RUN<<" + asks(1) + ">>"}).want(http.StatusOK).json(&original)
 	if original.Message == "" || original.Error != "" {
@@ -161,7 +161,7 @@ func TestTaskApprovals(t *testing.T) {
 	}
 }
 
-// Who may decide: approvers and admins, of users that they may act for, and no key about its own calls.
+// Approvers and admins decide about calls of the users that they may act for. An approver does not approve the calls of their own key.
 func TestApprovers(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
@@ -200,14 +200,14 @@ func TestApprovers(t *testing.T) {
 	}
 }
 
-// A request says where tokens in arguments are replaced, and what of an embedded value may end a text in code; who acts for the user also sees the
-// value. Lists, and the request as it is stored, say neither.
+// An approval request lists the places where tokens in arguments are replaced, and warns of an embedded value that may end a text in code. A caller who acts
+// for the user also sees the value. Lists and the stored request contain none of this.
 func TestReplacedTokens(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
 	alice, admin := w.key("alice"), w.key("root", auth.Admin)
 	w.as(alice, "PUT", "/v1/sessions/s/files/who", "o'brien@example.com").want(http.StatusCreated)
-	for _, more := range []int{0, 100_000} { // arguments that a request holds, and those that only the journal has
+	for _, more := range []int{0, 100_000} { // small arguments, which the request contains, and large ones, which only the journal contains
 		var out run.Outcome
 		w.as(alice, "POST", "/v1/runs", map[string]any{"userId": "alice", "sessionId": "s", "code": fmt.Sprintf(
 			`const whole = await fs.readFile('/workspace/who', 'utf8')
@@ -221,7 +221,7 @@ func TestReplacedTokens(t *testing.T) {
 				{Token: "[EMAIL_1]", Path: "$.note", Embedded: true, Value: value, Warning: warning},
 				{Token: "[EMAIL_1]", Path: "$.query", Embedded: true, Value: value, Written: strings.ReplaceAll(value, "'", "''"), Language: "sql"},
 			}
-			slices.SortFunc(shown.Calls[0].Replaced, func(a, b approval.Replacement) int { return strings.Compare(b.Path, a.Path) }) // a request has its arguments sorted, a journal not
+			slices.SortFunc(shown.Calls[0].Replaced, func(a, b approval.Replacement) int { return strings.Compare(b.Path, a.Path) }) // arguments are sorted in a request, but not in a journal
 			slices.SortFunc(want, func(a, b approval.Replacement) int { return strings.Compare(b.Path, a.Path) })
 			if diff := cmp.Diff(want, shown.Calls[0].Replaced); diff != "" {
 				t.Errorf("arguments with %d bytes more, value %q: %s", more, value, diff)
@@ -233,8 +233,8 @@ func TestReplacedTokens(t *testing.T) {
 	}
 }
 
-// Requests for approvals are told to the callback of their task and to approvals.webhook, signed and with tokens, until their receiver
-// accepts them; and what they say is enough to decide.
+// Approval requests are sent to the callback of their task and to approvals.webhook, signed and with tokens in place of values, until the receiver accepts
+// them. They contain what a decision needs.
 func TestApprovalWebhooks(t *testing.T) {
 	t.Parallel()
 	type call struct {
@@ -283,7 +283,7 @@ func TestApprovalWebhooks(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	var decide string
-	for range 2 { // one of them after a pause, because it was refused
+	for range 2 { // one of the two comes after a pause, because its first attempt was refused
 		c, e := next()
 		seen[c.path] = true
 		decide = e.Decide
@@ -300,7 +300,7 @@ func TestApprovalWebhooks(t *testing.T) {
 		t.Errorf("%s got %s", c.path, c.body)
 	}
 
-	// A run of no task.
+	// A run that belongs to no task.
 	var out run.Outcome
 	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": program}).want(http.StatusOK).json(&out)
 	c, e := next()
@@ -311,7 +311,7 @@ func TestApprovalWebhooks(t *testing.T) {
 	w.ended(out.RunID)
 }
 
-// Values are in the callback of a task whose caller acts for its user, and in that of no other, and only where they are configured.
+// A callback contains values only if server.webhooks.values is set and the caller of the task acts for its user.
 func TestCallbackValues(t *testing.T) {
 	t.Parallel()
 	bodies := make(chan string, 10)

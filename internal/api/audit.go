@@ -14,7 +14,7 @@ import (
 
 // AuditFile locates the audit log, which admins may read.
 type AuditFile struct {
-	Path string // empty if there is no audit log
+	Path string // path of the audit log; empty if there is none
 	Key  string // key of the log's hashes
 }
 

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// An admin reads the audit log by pages and has it verified: a line that was changed is named, and the last verification is remembered.
+// An admin reads the audit log in pages and verifies it. The verification finds a changed line, and the server remembers its result.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	file := api.AuditFile{Path: filepath.Join(t.TempDir(), "audit.jsonl"), Key: "secret"}

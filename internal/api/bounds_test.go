@@ -19,7 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// A caller's slots are its own, and those of all are shared; what waits gets a slot when one is left.
+// A bound limits the slots of each caller and of all callers. A waiting request gets a slot when one becomes free.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	s := newBound("reads", 2, 3, 0)
@@ -67,7 +67,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// A client has writeTimeout for each chunk, and has to keep leastRate over the whole answer; a stream has no whole.
+// A client has writeTimeout for each chunk, and has to keep leastRate over the whole answer. leastRate does not apply to streams.
 func TestWriteDeadline(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -90,27 +90,27 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// dialed is both ends of a connection.
+// dialed holds both ends of a connection. server is nil if the listener has closed the connection at once.
 type dialed struct {
 	client net.Conn
 	server *counted
 }
 
-// closed says whether the server has closed a connection.
+// closed reports whether the server has closed a connection.
 func (d dialed) closed() bool {
 	d.client.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 	_, err := d.client.Read(make([]byte, 1))
 	return !isTimeout(err)
 }
 
-// counts is how many connections a listener has with and without a credential.
+// counts returns the number of connections of a listener with and without a credential.
 func counts(l *connections) (known, fresh int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.known.n, l.new.n
 }
 
-// dialer makes connections to a listener with limits.
+// dialer returns a listener with limits, and a function that connects to it.
 func dialer(t *testing.T, limits connectionLimits, trusted func(netip.Addr) bool) (l *connections, dial func(from string) dialed) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -150,14 +150,14 @@ func dialer(t *testing.T, limits connectionLimits, trusted func(netip.Addr) bool
 		case c := <-accepted:
 			t.Cleanup(func() { c.Close() })
 			return dialed{conn, c}
-		case <-time.After(100 * time.Millisecond): // it was closed at once
+		case <-time.After(100 * time.Millisecond): // the listener has closed the connection at once
 			return dialed{conn, nil}
 		}
 	}
 }
 
-// Above the bound of an address, or of all, the oldest connection gives way that is not being served: of the address that has the most. One
-// that had a credential, or that is being served, stays.
+// At the limit of an address, a new connection displaces the oldest idle connection of that address. At the limit of all addresses, it displaces the oldest
+// idle connection of the address that has the most. Connections that had a credential or that are being served stay.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	l, dial := dialer(t, connectionLimits{newEach: 3, newAll: 5, knownEach: 2, knownAll: 3}, nil)
@@ -195,7 +195,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// A newcomer is closed where all connections are being served. Those of a proxy have no bound of their own.
+// A new connection is closed if all others are being served. Connections of a proxy are limited only by the limit of all known connections.
 func TestConnectionsThatStay(t *testing.T) {
 	t.Parallel()
 	l, dial := dialer(t, connectionLimits{newEach: 2, newAll: 4, knownEach: 2, knownAll: 6}, func(peer netip.Addr) bool {
@@ -215,7 +215,7 @@ func TestConnectionsThatStay(t *testing.T) {
 	}
 }
 
-// All addresses of a network that one host may have count as one.
+// All addresses of a network that one host may own count as one address.
 func TestAddressBlock(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -227,13 +227,14 @@ func TestAddressBlock(t *testing.T) {
 	}
 }
 
-// Refusals have a line each at first, then a count for each address, and one for all the others: what is written is bounded.
+// The first refusals have a line each in the audit log. Later ones are counted for each address, or together if there are too many addresses, so that the
+// number of lines is limited.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lines []telemetry.Event
 		r := &refusals{now: time.Now, write: func(e telemetry.Event) { lines = append(lines, e) }}
-		written := func() []telemetry.Event { // writes are made under the lock
+		written := func() []telemetry.Event { // r writes while it holds the lock
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return slices.Clone(lines)
@@ -273,7 +274,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Requests without credentials of one address are spaced once it has sent many. Those of another are not.
+// Requests without credentials from one address are delayed once it has sent many. Requests from another address are not.
 func TestOpenPace(t *testing.T) {
 	t.Parallel()
 	var p openPace
@@ -327,7 +328,7 @@ func TestLargeBodies(t *testing.T) {
 	read("alice", largeBody, http.StatusTooManyRequests)
 	small := read("alice", largeBody-1, 0)
 	read("alice", largeBody-1, http.StatusTooManyRequests)
-	nobody := read("", largeBody, 0) // of a client without an identity
+	nobody := read("", largeBody, 0) // the body of a client without an identity
 	read("", largeBody, http.StatusTooManyRequests)
 	read("bob", largeBody, http.StatusServiceUnavailable)
 	for _, v := range []*visit{first, small, nobody} {

@@ -30,7 +30,7 @@ type NewSettlement struct {
 	Note    string   `json:"note,omitempty" maxLength:"1000" doc:"How that was found out. Personal data in it become tokens."`
 }
 
-// RunComparison is a page of the calls of two runs.
+// RunComparison is a page of the comparison of two runs, call by call.
 type RunComparison struct {
 	Pairs    []runs.CallPair `json:"pairs" doc:"In the order of the calls."`
 	Next     int             `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// The calls of a run come in pages without a gap, each with its times, and one by one with their values.
+// The list of a run's calls comes in pages without gaps, with the times of each call. A single call is shown with its values.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
@@ -66,7 +66,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// The calls of two runs are compared without their values, by pages that agree.
+// The comparison of two runs comes in pages that together equal the whole comparison.
 func TestCompareRuns(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
@@ -100,7 +100,7 @@ func TestCompareRuns(t *testing.T) {
 	w.do("GET", "/v1/runs/run_none/compare?with="+first, nil).want(http.StatusNotFound)
 }
 
-// names are what pages of calls must agree on.
+// names returns the fields in which pages of calls must agree.
 func names(calls []runs.CallLine) (all []string) {
 	for _, c := range calls {
 		all = append(all, fmt.Sprint(c.N, c.Name, c.Answered, c.Value, c.Error))
@@ -108,7 +108,7 @@ func names(calls []runs.CallLine) (all []string) {
 	return all
 }
 
-// A request that waits no longer gets a running run, which goes on without it.
+// A request whose wait has ended is answered with a running run, which continues without the request.
 func TestRunWait(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -121,7 +121,7 @@ func TestRunWait(t *testing.T) {
 	w.eventually("the run ends", func() bool {
 		var kept api.RunDetails
 		got := w.do("GET", "/v1/runs/"+out.RunID, nil)
-		if got.status == http.StatusNotFound { // it is being prepared
+		if got.status == http.StatusNotFound { // the run is being prepared
 			return false
 		}
 		got.want(http.StatusOK).json(&kept)
@@ -134,7 +134,7 @@ func TestRunWait(t *testing.T) {
 	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "return 2", "wait": "long"}).want(http.StatusBadRequest)
 }
 
-// A task's events so far come by pages, to its end.
+// The events of a task come in pages, up to the end of the task.
 func TestTaskHistory(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// A check says what a run says of the same program before it begins, and does nothing else: no call, run, session or token comes of it.
+// A check reports what a run of the same program reports before it begins. A check creates no call, run, session or token.
 func TestCheckProgram(t *testing.T) {
 	t.Parallel()
 	for how, setting := range map[string]setting{
@@ -72,7 +72,7 @@ func TestCheckProgram(t *testing.T) {
 	}
 }
 
-// A check reads the modules of its caller only, works for one program of a caller at a time, and ends with its request.
+// A check reads only modules of its caller, refuses programs that are too large, and ends with its request.
 func TestCheckIsBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -86,7 +86,7 @@ func TestCheckIsBounded(t *testing.T) {
 		t.Errorf("bob: %s", r.body)
 	}
 	w.as(alice, "POST", "/v1/programs/check", map[string]string{"code": strings.Repeat("1;", 1<<19)}).want(http.StatusRequestEntityTooLarge)
-	// Where the request did not end it, the check would find that the program takes too long.
+	// If the end of the request did not end the check, the check would report that the program takes too long.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	hostile := runs.Request{User: "alice", Code: "x = " + strings.Repeat("a?(b):c=>", 100)}

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// What was sent stays as it is, whatever the model takes back and the watcher misses.
+// Text that was sent never changes, even if the model starts its text again or the watcher misses deltas.
 func TestChunks(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -20,7 +20,7 @@ func TestChunks(t *testing.T) {
 	back := step{task.EventDelta, "", true}
 	for name, c := range map[string]struct {
 		steps []step
-		want  string // pieces, with | between them
+		want  string // sent pieces, separated by |
 	}{
 		"as it comes":               {[]step{delta("a"), delta("b"), turn("ab")}, "a|b"},
 		"not streamed":              {[]step{turn("ab")}, "ab"},

@@ -70,7 +70,7 @@ func addressBlock(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// add counts a connection, and reports whether there is a place for it.
+// add counts a connection, and reports whether the limits allow it.
 func (l *connections) add(c *counted, peer netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +145,8 @@ func (c *counted) leave() {
 	c.in, c.at = nil, nil
 }
 
-// identified makes the connection known, after a request on it has had a valid credential. If there is no place among the known connections, it stays
-// new. On a nil connection, as in tests, identified does nothing.
+// identified makes the connection known, after a request on it has had a valid credential. If the limits of known connections do not allow it, the connection
+// stays new. On a nil connection, as in tests, identified does nothing.
 func (c *counted) identified() {
 	if c == nil {
 		return
@@ -197,7 +197,7 @@ type connKey struct{}
 
 // withConn adds a connection to the context of its requests.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
-	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok { // a TLS connection
 		conn = wrapped.NetConn()
 	}
 	if c, ok := conn.(*counted); ok {

@@ -29,7 +29,7 @@ func TestDocumentedEvents(t *testing.T) {
 		}
 		documented[m[1]] = fields
 	}
-	seen := map[string]bool{task.EventNote: true} // which takes a long conversation
+	seen := map[string]bool{task.EventNote: true} // a note needs a long conversation
 	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
 	for _, order := range []string{
 		"RUN<<" + asks(1) + ">>",
@@ -56,7 +56,7 @@ func TestDocumentedEvents(t *testing.T) {
 				t.Errorf("docs/EVENTS.md has no example of %s: %s", e.Type, e.Data)
 			}
 			for name := range fields {
-				if _, there := documented[e.Type][name]; !there && e.Type != task.EventEnded { // whose fields OpenAPI describes
+				if _, there := documented[e.Type][name]; !there && e.Type != task.EventEnded { // OpenAPI describes the fields of task.ended
 					t.Errorf("docs/EVENTS.md has no field %s of %s: %s", name, e.Type, e.Data)
 				}
 			}
@@ -64,7 +64,7 @@ func TestDocumentedEvents(t *testing.T) {
 		s.close()
 	}
 	for name := range documented {
-		if !seen[name] && name != task.EventDelta && name != task.EventProgress { // pieces are not repeated for a client that comes late
+		if !seen[name] && name != task.EventDelta && name != task.EventProgress { // a client that connects late gets no deltas and no progress
 			t.Errorf("no task has an event %s", name)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// contract is the document that a server describes itself with. Every answer that a test gets is held against it.
+// contract is the OpenAPI document of a server. Every answer that a test gets is checked against it.
 type contract struct {
 	doc     map[string]any
-	mux     *http.ServeMux // from requests to what the document calls their path
+	mux     *http.ServeMux // maps requests to the paths in the document
 	schemas *jsonschema.Compiler
 
 	mu       sync.Mutex
@@ -47,7 +47,7 @@ func newContract(text string) (*contract, error) {
 // documented is an operation of the document.
 type documented struct {
 	Method, Path string
-	Public       bool // it needs no credentials
+	Public       bool // the operation needs no credentials
 	Parameters   []struct {
 		Name, In string
 		Required bool
@@ -59,7 +59,7 @@ type documented struct {
 	Security []map[string]any
 }
 
-// operations are all operations of the document.
+// operations returns all operations of the document.
 func (c *contract) operations() (all []documented) {
 	for path, item := range c.doc["paths"].(map[string]any) {
 		for method, op := range item.(map[string]any) {
@@ -78,11 +78,11 @@ func (c *contract) operations() (all []documented) {
 	return all
 }
 
-// check holds an answer against the document.
+// check compares an answer with the document.
 func (c *contract) check(t testing.TB, req *http.Request, r *reply) {
 	t.Helper()
 	if r.status == http.StatusRequestHeaderFieldsTooLarge {
-		return // net/http answers that itself
+		return // net/http itself sends this answer
 	}
 	kind, _, _ := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if r.status >= 400 && r.status != http.StatusServiceUnavailable {
@@ -98,7 +98,7 @@ func (c *contract) check(t testing.TB, req *http.Request, r *reply) {
 	_, pattern := c.mux.Handler(req)
 	method, path, ok := strings.Cut(pattern, " ")
 	if !ok || path == "" {
-		return // of what is not in the document
+		return // the document does not contain this endpoint
 	}
 	path = strings.ReplaceAll(path, "{path...}", "{path}")
 	op := c.doc["paths"].(map[string]any)[path].(map[string]any)[strings.ToLower(method)].(map[string]any)
@@ -152,7 +152,7 @@ func (c *contract) schema(at string) (*jsonschema.Schema, error) {
 	return s, err
 }
 
-// The checks above see what is wrong.
+// The contract reports answers that do not match the document.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -183,7 +183,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// watcher is a test that is told of failures and does not fail.
+// watcher is a testing.TB that records a failure instead of failing.
 type watcher struct {
 	testing.TB
 	failed bool

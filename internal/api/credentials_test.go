@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// Credentials that are not good any more, or never were.
+// Missing, revoked, expired and invalid credentials are refused, and answers do not repeat them.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	idp := newIssuer(t)
@@ -23,7 +23,7 @@ func TestCredentials(t *testing.T) {
 	if err := w.keys.Revoke(t.Context(), revoked.ID); err != nil {
 		t.Fatal(err)
 	}
-	// The audit names the first refusals of an address one by one and counts the others, so what it has to name comes first.
+	// The audit log names the first refusals of an address one by one and only counts the others, so the refusal of the revoked key comes first.
 	w.as(value, "GET", "/v1/tasks", nil).want(http.StatusUnauthorized)
 	_, expired, err := w.keys.Create(t.Context(), auth.NewKey{User: "alice", TTL: time.Nanosecond})
 	if err != nil {
@@ -46,7 +46,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: the answer repeats it: %s", name, r.body)
 		}
 	}
-	// Tokens act for their subject, with the roles they tell.
+	// A token acts for its subject, with the roles in its claims.
 	alice := idp.token(t, nil)
 	w.as(alice, "POST", "/v1/runs", map[string]string{"code": "return 1"}).want(http.StatusOK)
 	w.as(alice, "POST", "/v1/runs", map[string]string{"code": "return 1", "userId": "bob"}).want(http.StatusForbidden)
@@ -68,7 +68,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Only a capability of a run opens the internal call, and it is the run's user who calls.
+// Only a capability of a run is accepted by /internal/mcp-call. The call is made in the name of the run's user.
 func TestMCPCall(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
@@ -100,7 +100,7 @@ func TestMCPCall(t *testing.T) {
 	if r.json(&got); got["alpha"] != 1.0 || got["quote"] != "'\"`${x}\n\u2028" {
 		t.Errorf("got %s", r.body)
 	}
-	// As the original's guides have it: the token as a bearer, the input as params.
+	// As in the guides of the original system, the token is a bearer token and the input is called params.
 	w.do("POST", "/internal/mcp-call", map[string]any{"toolName": "bad__echo", "params": map[string]any{"alpha": 2}}, "Authorization", "Bearer "+token).
 		want(http.StatusOK).json(&got)
 	if got["alpha"] != 2.0 {

@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/doctor"
 )
 
-// Admins have the server examined, one at a time: while one examination goes on, others are refused, and other reads are not. Its end with the
-// request ends the examination.
+// Admins can start one examination at a time. During an examination, other examinations are refused and other reads are served. An examination ends when its
+// request ends.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	begun, goOn := make(chan struct{}), make(chan struct{})

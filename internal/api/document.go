@@ -37,7 +37,7 @@ func (a *API) document() huma.Config {
 
 // decode reads a JSON body. Unlike encoding/json, it distinguishes upper and lower case in names, because the schema has checked the exact names.
 func decode(text []byte, into any) error {
-	if _, generic := into.(*any); generic || !json.Valid(text) { // Valid limits the nesting depth, which the decoder does not
+	if _, generic := into.(*any); generic || !json.Valid(text) { // json.Valid limits the nesting depth; the decoder does not
 		return json.Unmarshal(text, into)
 	}
 	rest, err := exact.Parse(text, into, exact.DontMatchCaseInsensitiveStructFields)

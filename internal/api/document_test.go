@@ -19,9 +19,9 @@ const (
 	generator = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 )
 
-var tools sync.Map // by package: func() (string, error)
+var tools sync.Map // builds of the tools by package, of type func() (string, error)
 
-// goTool builds a program from a Go module. Where that cannot be done, the test is skipped, or fails where CI=true.
+// goTool builds a program from a Go module and returns its path. If the build fails, the test is skipped; with CI=true, the test fails.
 func goTool(t *testing.T, pkg string) string {
 	t.Helper()
 	once, _ := tools.LoadOrStore(pkg, sync.OnceValues(func() (string, error) {
@@ -47,7 +47,7 @@ func goTool(t *testing.T, pkg string) string {
 	return path
 }
 
-// unavailable skips a test for want of something, where that may be.
+// unavailable skips a test because something is missing; with CI=true, it fails the test.
 func unavailable(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -56,7 +56,7 @@ func unavailable(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-// document writes the document of a server into a file.
+// document writes the document of a server into a file and returns the path of the file.
 func (w *world) document() string {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "openapi.json")
@@ -75,7 +75,7 @@ func TestDocumentIsValid(t *testing.T) {
 	if out, err := exec.Command(validate, file).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	// What is not valid is seen.
+	// The validator finds a wrong type.
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// The document says what people need to know, and nothing of how it was made.
+// The document has a summary and a tag for each operation and says which operations are public. It contains no traces of the library that generates it.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -133,10 +133,10 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// The page that shows the document needs nothing from elsewhere, and its policy allows nothing else.
+// The page that shows the document loads nothing from other servers, and its Content-Security-Policy allows only its own script and requests.
 func TestDocsPage(t *testing.T) {
 	t.Parallel()
-	w := setup(t, setting{keys: true}) // it is for everybody
+	w := setup(t, setting{keys: true}) // the page needs no key
 	page, script := w.do("GET", "/docs", nil).want(http.StatusOK), w.do("GET", "/docs/docs.js", nil).want(http.StatusOK)
 	if page.header.Get("Content-Type") != "text/html; charset=utf-8" || script.header.Get("Content-Type") != "text/javascript; charset=utf-8" {
 		t.Errorf("got %s and %s", page.header, script.header)
@@ -170,7 +170,7 @@ func TestDocsPage(t *testing.T) {
 	}
 }
 
-// A client that is generated from the document compiles, and works.
+// A client that is generated from the document compiles and works.
 func TestGeneratedClient(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -213,7 +213,7 @@ succeeded Hello.
 	}
 }
 
-// The document does not change with the order in which its parts are made: clients are generated from it.
+// The document does not depend on the order in which its parts are added, because clients are generated from it.
 func TestDocumentIsStable(t *testing.T) {
 	t.Parallel()
 	first, second := setup(t, setting{}), setup(t, setting{})

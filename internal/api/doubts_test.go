@@ -14,12 +14,12 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// doubtful is a program whose write is answered with what is no message: whether it was done is unknown.
+// doubtful returns a program whose write is answered with an invalid message, so that it is unknown whether the write was done.
 func doubtful(mark string) string {
 	return `return await callMCPTool('bad__broken', {zeta: '` + mark + `'}).catch((e) => e.kind)`
 }
 
-// A write in doubt is listed until an approver of its user, or one for all users, has settled it, once.
+// A write in doubt is listed until an approver who may act for its user settles it. It can be settled only once.
 func TestDoubts(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}, flags: map[string]string{"pii.enabled": "true"}})
@@ -100,6 +100,6 @@ func TestDoubts(t *testing.T) {
 	if n := strings.Count(w.log.String(), `"doubt_settled"`); n != 1 {
 		t.Errorf("audited %d times", n)
 	}
-	// The journal is what it was.
+	// The journal is unchanged, so the run can be replayed.
 	w.as(alice, "POST", "/v1/runs/"+first.RunID+"/replay", nil).want(http.StatusOK)
 }

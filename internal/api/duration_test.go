@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A time span of a request is written as one of the configuration.
+// A time span in a request is a number of milliseconds, or text as in the configuration.
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{

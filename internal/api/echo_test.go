@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// marker is in everything that is sent, and must not come back in an error.
+// marker is part of all sent texts, and must not be in an error.
 const marker = "Zq7marker"
 
 // Errors never repeat anything of the request: not its path, parameters, headers, fields or the names of fields.
@@ -114,7 +114,7 @@ func TestErrorsDoNotEcho(t *testing.T) {
 	}
 }
 
-// bodyFor is a body for an operation that takes one.
+// bodyFor returns a body for an operation, or nil if the operation takes none.
 func bodyFor(o documented) any {
 	if o.RequestBody == nil {
 		return nil
@@ -122,7 +122,7 @@ func bodyFor(o documented) any {
 	return map[string]any{marker: marker}
 }
 
-// fields are the fields of a JSON body, with their schemas.
+// fields returns the fields of an operation's JSON body, with their schemas.
 func (c *contract) fields(op map[string]any) map[string]map[string]any {
 	media, _ := op["requestBody"].(map[string]any)["content"].(map[string]any)["application/json"].(map[string]any)
 	schema, _ := media["schema"].(map[string]any)
@@ -137,8 +137,7 @@ func (c *contract) fields(op map[string]any) map[string]map[string]any {
 	return fields
 }
 
-// sound are the fields that make requests which go well, as far as operations have them; one instead of another takes
-// that one's place.
+// sound holds valid values of fields. instead maps a field to the one that a request with this field leaves out, because the two exclude each other.
 var (
 	sound = map[string]any{
 		"userId": "alice", "task": "SAY<<x>>", "code": "return 1", "cron": "@yearly", "name": "server", "url": "http://192.0.2.1/", "toolName": "x",
@@ -146,7 +145,7 @@ var (
 	instead = map[string]string{"runAt": "cron", "command": "url", "openapi": "url"}
 )
 
-// Whatever is sent as a body: the answer is an error as documented or none at all, and no fault of the harness.
+// For every body, the answer is a success or a documented error, and never an internal error.
 func TestAnyBody(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})

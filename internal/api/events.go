@@ -287,7 +287,7 @@ func forwardAll[E any](ctx context.Context, a *API, all func(context.Context) it
 		case <-again.C:
 			err = revoked(ctx)
 		case <-keys:
-			keys = a.revoked.next() // before the check, so that no later signal is missed
+			keys = a.revoked.next() // fetched before the check, so that a signal after the check is not missed
 			err = revoked(ctx)
 		}
 	}
@@ -385,8 +385,8 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// handshake is the ResponseWriter of a WebSocket handshake. If the library refuses the handshake, it drops the body of the refusal, because
-// that body repeats data of the request. conn is the hijacked connection.
+// handshake is the ResponseWriter of a WebSocket handshake. If the library refuses the handshake, Write drops the body of the refusal, because the body
+// repeats data of the request. conn is the hijacked connection.
 type handshake struct {
 	http.ResponseWriter
 	refused int // status of the refusal; 0 if there is none

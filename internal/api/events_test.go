@@ -33,7 +33,7 @@ type event struct {
 
 // stream is an open stream of events.
 type stream interface {
-	// next waits for an event; io.EOF is the end of the stream.
+	// next waits for an event. At the end of the stream it returns io.EOF.
 	next() (event, error)
 	close()
 }
@@ -42,7 +42,7 @@ type stream interface {
 type sse struct {
 	resp   *http.Response
 	lines  *bufio.Reader
-	beats  chan struct{} // gets one for each comment
+	beats  chan struct{} // receives a value for each comment
 	cancel context.CancelFunc
 }
 
@@ -92,7 +92,7 @@ func (s *sse) next() (e event, err error) {
 	}
 }
 
-// beat counts, up to what the channel holds.
+// beat sends a value unless the channel is full.
 func beat(beats chan<- struct{}) {
 	select {
 	case beats <- struct{}{}:
@@ -105,7 +105,7 @@ func (s *sse) close() {
 	s.resp.Body.Close()
 }
 
-// socket is the same over WebSocket.
+// socket is a stream of events over WebSocket.
 type socket struct {
 	conn *websocket.Conn
 	ctx  context.Context
@@ -153,7 +153,7 @@ func (s *socket) next() (e event, err error) {
 
 func (s *socket) close() { s.conn.CloseNow() }
 
-// stored are the events of a task that has ended.
+// stored returns the stored events of a task that has ended.
 func (w *world) stored(id string) (all []event) {
 	w.t.Helper()
 	for after := int64(0); ; {
@@ -219,8 +219,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("client %d: %s", i, diff)
 		}
 	}
-	// Behind the end there is nothing more, and both say so: an EventSource would come back after any stream, and stops at
-	// 204 only.
+	// After the last event, both kinds of stream say that nothing follows. Over SSE the answer is 204, because an EventSource reconnects after any other one.
 	end := strconv.FormatInt(want[len(want)-1].ID, 10)
 	w.do("GET", "/v1/tasks/"+id+"/events", nil, "Last-Event-ID", end).want(http.StatusNoContent)
 	w.do("GET", "/v1/tasks/"+id+"/events?after="+end, nil).want(http.StatusNoContent)
@@ -237,14 +236,14 @@ func TestResume(t *testing.T) {
 	w.do("GET", "/v1/tasks/"+id+"/events/ws", nil).want(http.StatusUpgradeRequired)
 }
 
-// Pieces of an answer come as they are written, without ids.
+// Deltas of an answer come while the model writes it, and have no ids.
 func TestDeltas(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
 	id := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "HOLD<<some words of an answer>>"}).want(http.StatusAccepted).field("id")
 	for _, s := range []stream{w.sse(id, 0), w.socket(id, 0)} {
 		defer s.close()
-		for { // both are there before the model answers
+		for { // both streams are open before the model answers
 			e, err := s.next()
 			if err != nil {
 				t.Fatal(err)
@@ -294,7 +293,7 @@ func TestHeartbeat(t *testing.T) {
 		<-first.(*sse).beats
 		<-pings
 	}
-	// The original's stream too; its clients skip comments.
+	// /task/stream sends comments, too. Clients of the original system skip them.
 	body, _ := json.Marshal(map[string]string{"userId": "alice", "task": "HOLD<<x>>"})
 	resp, err := client.Post(w.url+"/task/stream", "application/json", strings.NewReader(string(body)))
 	if err != nil {
@@ -312,8 +311,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// A client that does not read holds nobody up, neither the task nor other clients, and misses nothing when it reads
-// again.
+// A client that does not read delays neither the task nor other clients, and misses no event when it reads again.
 func TestSlowClient(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{flags: map[string]string{"sandbox.maxOutput": "8MiB"}})
@@ -358,7 +356,7 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// The events of a run come once and in order, behind the last one that a client has; behind its end there are none.
+// The events of a run come once and in order, after the last one that the client has. After the last event of the run, there are none.
 func TestRunEvents(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -393,7 +391,7 @@ func TestRunEvents(t *testing.T) {
 	w.do("GET", "/v1/runs/run_none/events", nil).want(http.StatusNotFound)
 }
 
-// The streams of a user open one after another, in the turns of the user's reads, and hold no turn once they are open.
+// The streams of a user open one after another, each in a turn of the user's reads. An open stream has no turn.
 func TestStreamsOpenInTurn(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -418,7 +416,7 @@ func TestStreamsOpenInTurn(t *testing.T) {
 	}
 	end()
 	for range 3 {
-		resp, err := open(t.Context(), held+"/events?after=1000000") // Nothing is written.
+		resp, err := open(t.Context(), held+"/events?after=1000000") // no event is written to this stream
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,10 +47,10 @@ type FileList struct {
 type area struct {
 	user, session string // session is empty for skills
 	dir           *files.Dir
-	restore       files.Restorer // nil shows files as they are on the disk
+	restore       files.Restorer // replaces tokens by values; if nil, files are shown as they are on the disk
 	name          string         // name of an archive of the whole directory
 	url           string         // URL of the directory
-	created       int            // status of a new file
+	created       int            // HTTP status of the answer when a file is created
 	most          int64          // maximum size of a file in bytes; 0 means that only the quota limits it
 	close         func()
 }
@@ -273,7 +273,7 @@ func (s *sending) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// noting records the last error of a reader that is not io.EOF.
+// noting records the last read error other than io.EOF.
 type noting struct {
 	io.ReadSeeker
 	failed error
@@ -323,7 +323,7 @@ func (a *API) addToZip(ctx context.Context, archive *zip.Writer, at *area, folde
 		return err
 	}
 	c, err := a.content(ctx, at, e.Path)
-	if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
+	if errors.Is(err, fs.ErrNotExist) { // the file was deleted meanwhile
 		return nil
 	}
 	if err != nil {

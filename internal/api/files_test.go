@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// Files of a session go in, are read in whole and in parts, listed, packed and deleted.
+// Files of a session are uploaded, read as a whole and in parts, listed, packed into an archive and deleted.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, flags: map[string]string{"workspace.maxBytes": "1MiB"}})
@@ -62,7 +62,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("HEAD: %q %v", r.body, r.header)
 	}
 
-	// A program finds the file, and what it writes has values again for the owner, and not for others.
+	// A program reads the file with tokens in place of values. The file that the program writes has values for the owner, and tokens for others.
 	w.as(alice, "PUT", dir+"/mail.csv", "mail\nada@example.com\n").want(http.StatusCreated)
 	run := w.as(alice, "POST", "/v1/runs", map[string]string{"sessionId": "s1", "code": `const s = await fs.readFile('/workspace/mail.csv')
 await fs.writeFile('/workspace/out/copy.csv', s); return s.includes('@d1.pii.invalid')`}).want(http.StatusOK)
@@ -171,10 +171,10 @@ await fs.writeFile('/workspace/out/copy.csv', s); return s.includes('@d1.pii.inv
 	w.as(alice, "GET", dir, nil).want(http.StatusNotFound)
 }
 
-// What was found out about a file is remembered, until it is written again or its tokens are forgotten.
+// The layout of a file is cached until the file is written again or its tokens are deleted.
 func TestFilesRemembered(t *testing.T) {
 	t.Parallel()
-	later := func() time.Time { return time.Now().Add(time.Hour) } // files are not new any more
+	later := func() time.Time { return time.Now().Add(time.Hour) } // an hour after the writes, so that layouts may be cached
 	w := setup(t, setting{options: func(o *api.Options) { o.Now = later }})
 	const path = "/v1/sessions/s/files/f.txt?userId=alice"
 	w.do("POST", "/v1/runs", map[string]string{"userId": "alice", "sessionId": "s", "code": "await fs.writeFile('/workspace/f.txt', 'ada@example.com, bob@example.com')"}).want(http.StatusOK)
@@ -194,7 +194,7 @@ func TestFilesRemembered(t *testing.T) {
 	}
 }
 
-// patterned is a file of any size, whose every part differs.
+// patterned returns a text of a given size whose parts all differ.
 func patterned(size int) string {
 	var text strings.Builder
 	for text.Len() < size {
@@ -203,7 +203,7 @@ func patterned(size int) string {
 	return text.String()[:size]
 }
 
-// hangUp sends the beginning of a request, and closes the connection once the server has what it says.
+// hangUp sends the beginning of a request, and closes the connection when has returns true.
 func (w *world) hangUp(key, path, header, part string, has func() bool) {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
@@ -218,7 +218,7 @@ func (w *world) hangUp(key, path, header, part string, has func() bool) {
 	w.eventually("the server has a part of the file", has)
 }
 
-// A large file goes up and down, with both ways interrupted and taken up again.
+// A large file is uploaded and downloaded. Both are interrupted and continued.
 func TestFilesInterrupted(t *testing.T) {
 	t.Parallel()
 	size := 3 << 20
@@ -241,8 +241,8 @@ func TestFilesInterrupted(t *testing.T) {
 	if have := ask(); have != 0 {
 		t.Fatalf("%d bytes have come of what was not sent", have)
 	}
-	// A plain upload is cut off; asking ends the request whose connection may not be known to be lost.
-	// One that is asked about before the server has read any of it ends with nothing: then it is sent again.
+	// A plain upload is interrupted. The request that asks for the number of received bytes ends the upload, even if the server has not noticed the lost
+	// connection. If the server has not read any bytes by then, nothing is left of the upload, and the test sends it again.
 	w.eventually("the server has a part of the file", func() bool {
 		w.hangUp(alice, path, "Content-Length: "+total+"\r\nRepr-Digest: "+digest, text[:size/3], func() bool { return true })
 		return ask() > 0
@@ -265,12 +265,12 @@ func TestFilesInterrupted(t *testing.T) {
 		t.Errorf("%d bytes are left", have)
 	}
 
-	// What has come of an upload that is not wanted any more can be removed.
+	// DELETE removes the received part of an unfinished upload.
 	w.as(alice, "PUT", path+"2", "abc", "Content-Range", "bytes 0-2/5").want(http.StatusAccepted)
 	w.as(alice, "DELETE", path+"2", nil).want(http.StatusNoContent)
 	w.as(alice, "DELETE", path+"2", nil).want(http.StatusNotFound)
 
-	// Clients that send different files of one size to one path, in parts, by turns, never get a mixture.
+	// Clients that take turns in sending parts of different files of the same size to one path never get a mixture.
 	parts := func(text, header, value string) func(from, to, status int) *reply {
 		return func(from, to, status int) *reply {
 			r := w.as(alice, "PUT", path+"3", text[from:to], "Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(text)), header, value).want(status)
@@ -350,8 +350,8 @@ func TestFilesInterrupted(t *testing.T) {
 	}
 }
 
-// Two who write one file at the same time each write a whole one, and an upload that hangs is ended by the one that continues it, and by the
-// end of the server.
+// Two clients that write one file at the same time each write a complete file. A hanging upload is ended by the request that continues it, and when the
+// server stops.
 func TestUploadsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, serve: api.ServeOptions{Grace: 100 * time.Millisecond}})
@@ -396,7 +396,7 @@ func TestUploadsAtOnce(t *testing.T) {
 		t.Error("it is not what the first one wrote")
 	}
 
-	// One that hangs does not hold the server up.
+	// A hanging upload does not delay the end of the server.
 	w.hangUp(alice, path, "Content-Length: 1000000", a, func() bool {
 		if err := w.stop(); err != nil {
 			t.Error(err)

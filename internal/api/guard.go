@@ -192,7 +192,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	}
 	v.leave = leave
 	events := v.route == eventsPath || v.route == runEventsPath
-	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // Catalog.Search takes a turn itself
+	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // Catalog.Search takes the turn of a search itself
 		return nil
 	}
 	return a.takeTurn(r.Context())
@@ -202,7 +202,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 func (a *API) takeTurn(ctx context.Context) error {
 	v := visitOf(ctx)
 	if strings.HasPrefix(v.route, "/v1/tools") {
-		a.opt.Harness.EnsureTools(ctx, v.identity.User) // called before the turn begins, because it waits for servers and not for a processor
+		a.opt.Harness.EnsureTools(ctx, v.identity.User) // called before the turn begins, because EnsureTools waits for servers and not for a processor
 	}
 	wait, cancel := context.WithTimeout(ctx, slotWait)
 	defer cancel()

@@ -28,7 +28,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Pages of other origins are kept out, unless their origin is configured; "*" lets all in that bring a key.
+// Pages of other origins are refused unless their origin is configured. "*" allows all origins if the request has a key.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
 	const ours, other = "https://app.example.com", "https://evil.example.com"
@@ -37,7 +37,7 @@ func TestOrigins(t *testing.T) {
 		origins []string
 		origin  string
 		key     bool
-		allowed string // Access-Control-Allow-Origin
+		allowed string // expected header Access-Control-Allow-Origin
 		status  int
 	}{
 		"none configured":         {nil, other, true, "", 403},
@@ -82,14 +82,14 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// A form of another page, which needs no preflight, does nothing here; not even without authentication.
+// A form of another site, for which a browser sends no preflight request, is refused, even without authentication.
 func TestCrossSiteForms(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
 	for _, headers := range [][]string{
 		{"Origin", "https://evil.example.com"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "null"}, {"Sec-Fetch-Site", "same-site"},
 	} {
-		for _, path := range []string{"/v1/tools", "/v1/tools/mock__echo", "/v1/tasks"} { // reading is work for the server, too
+		for _, path := range []string{"/v1/tools", "/v1/tools/mock__echo", "/v1/tasks"} { // a read is also work for the server
 			w.do("GET", path, nil, headers...).want(http.StatusForbidden)
 		}
 		w.do("GET", "/health", nil, headers...).want(http.StatusOK)
@@ -105,8 +105,8 @@ func TestCrossSiteForms(t *testing.T) {
 	}
 }
 
-// Without authentication, a page that makes its own name resolve to this machine is not served: DNS rebinding. With
-// authentication any name will do.
+// A server without authentication refuses names that can belong to a web page, because a page may make its name resolve to this machine (DNS rebinding). A
+// server with authentication accepts any name.
 func TestHost(t *testing.T) {
 	t.Parallel()
 	open, closed := setup(t, setting{}), setup(t, setting{keys: true})
@@ -124,7 +124,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// Every answer has the headers that keep browsers from making something else of it.
+// Every answer has the security headers.
 func TestSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -152,7 +152,7 @@ func TestSecurityHeaders(t *testing.T) {
 	}
 }
 
-// Too much and too slow is refused, before a handler works on it.
+// Requests that are too large or too slow are refused before a handler gets them.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{
@@ -166,7 +166,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	w.do("PUT", "/v1/skills/big.js?userId=alice", large).want(http.StatusRequestEntityTooLarge)
-	// Below the limit nothing else stands in the way.
+	// A body below the limit is accepted.
 	w.do("POST", "/v1/runs", fmt.Sprintf(`{"userId":"alice","code":"return 1 //%s"}`, strings.Repeat("x", 3<<19))).want(http.StatusOK)
 	if r := w.do("GET", "/health", nil, "X-Long", strings.Repeat("x", 20<<10)); r.status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("long headers: %d", r.status)
@@ -208,7 +208,7 @@ func TestLimits(t *testing.T) {
 			conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 			got, err := bufio.NewReader(conn).ReadString('\n')
 			if errors.Is(err, io.EOF) {
-				err = nil // it was closed
+				err = nil // the server has closed the connection
 			}
 			if err != nil || !strings.HasPrefix(got, c.want) {
 				t.Errorf("got %q %v", got, err)
@@ -217,7 +217,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// panicking is an authenticator with a fault.
+// panicking is an authenticator that panics.
 type panicking struct{ *auth.Authenticator }
 
 func (panicking) Authenticate(context.Context, *http.Request) (auth.Identity, error) {
@@ -231,7 +231,7 @@ func (unreachable) Authenticate(context.Context, *http.Request) (auth.Identity, 
 	return auth.Identity{}, fmt.Errorf("%w: dial tcp 10.1.2.3: refused", auth.ErrUnavailable)
 }
 
-// A fault of the harness is 500 and a line in the log; the server goes on.
+// A panic is answered with 500 and logged, and the server continues. An issuer that does not answer is no refused credential.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{options: func(o *api.Options) { o.Auth = panicking{} }})
@@ -252,7 +252,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Callers are slowed down each on their own, whichever users they name, and told until when.
+// The rate limit applies to each caller, whichever users the requests name. The answer says when to try again.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	limiter, err := auth.NewLimiter(3, time.Hour)
@@ -275,8 +275,8 @@ func TestRateLimit(t *testing.T) {
 			t.Errorf("%s: Retry-After is %d %v", path, after, err)
 		}
 	}
-	ask("bob", "/v1/runs").want(http.StatusTooManyRequests) // another name, the same caller
-	w.do("GET", "/v1/tasks", nil).want(http.StatusOK)       // looking costs nothing of it
+	ask("bob", "/v1/runs").want(http.StatusTooManyRequests) // another user, the same caller
+	w.do("GET", "/v1/tasks", nil).want(http.StatusOK)       // reads do not count against this limit
 	log := w.log.String()
 	if n := strings.Count(log, `"eventType":"rate_limit"`); n != 6 || !strings.Contains(log, `"principal":"local"`) {
 		t.Errorf("the audit tells of %d refusals", n)
@@ -287,7 +287,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// The audit tells who failed to authenticate: the client behind proxies that are trusted, and nobody else's word.
+// The audit log has the address of a client that failed to authenticate. X-Forwarded-For counts only if the peer is a trusted proxy.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -322,8 +322,7 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// A request has a span, below its caller's; below it are the run, or the task with its turns, its run and the tools that
-// are called.
+// The span of a request is a child of the caller's span. Below it are the run, or the task with its turns, its run and the called tools.
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -396,13 +395,13 @@ func TestSpans(t *testing.T) {
 	if spans["GET /v1/runs/{id}"] == nil {
 		t.Errorf("got %v", spans)
 	}
-	// The log's lines of a request have the ids of what it is about.
+	// Log lines of a request have the id of its run.
 	if log := w.log.String(); !strings.Contains(log, `"route":"/v1/runs/{id}","status":200,"ms":`) || !strings.Contains(log, `"run":"`+run+`"`) {
 		t.Errorf("the log is %s", log)
 	}
 }
 
-// What is switched off is not there, and not in the document.
+// Endpoints that are switched off answer 404, and are not in the document.
 func TestSwitches(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{options: func(o *api.Options) { o.Health, o.InternalElsewhere = false, true }})
@@ -415,7 +414,7 @@ func TestSwitches(t *testing.T) {
 			t.Errorf("the document has %s", o.Path)
 		}
 	}
-	// The listener of its own has the internal call and nothing else.
+	// The handler for the separate listener serves only /internal/mcp-call.
 	inner := httptest.NewServer(api.New(api.Options{Harness: w.h, Tasks: w.tasks, Auth: &auth.Authenticator{}, Capabilities: w.caps, Logger: discard, Now: time.Now}).Internal())
 	defer inner.Close()
 	run := w.do("POST", "/v1/runs", map[string]string{"userId": "alice", "code": "return 1"}).want(http.StatusOK).field("runId")

@@ -91,7 +91,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := visitOf(r.Context())
-	capability := v.capability // readBody has checked it
+	capability := v.capability // readBody has checked the capability
 	if decode(text, &in) != nil || in.ToolName == "" || capability.RunID == "" {
 		return problem(http.StatusBadRequest, noCapability)
 	}
@@ -113,7 +113,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name, _ := json.Marshal(in.ToolName) // cannot fail: it is a string
+	name, _ := json.Marshal(in.ToolName) // cannot fail for a string
 	value, _ := json.Marshal(string(input))
 	out, err := a.createRun(r.Context(), capability.Identity(), runs.Request{
 		Code: fmt.Sprintf("return await callMCPTool(%s, JSON.parse(%s))", name, value), User: capability.User, Session: capability.Session,
@@ -132,7 +132,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	case out.Error.Kind == frame.KindTool && a.invalidInput(r.Context(), capability.User, tool, input):
 		return problem(http.StatusBadRequest, out.Error.Message)
 	}
-	return problem(http.StatusInternalServerError, out.Error.Message) // the message is that of the tool
+	return problem(http.StatusInternalServerError, out.Error.Message) // the message is the tool's own
 }
 
 // invalidInput reports whether a call failed because the tool's schema refuses the input.

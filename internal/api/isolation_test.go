@@ -19,15 +19,15 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// secret is in everything that is alice's.
+// secret is part of everything that alice owns.
 const secret = "alices-secret"
 
-// belongings are what a user has.
+// belongings holds the key of a user, and the ids of what the user owns.
 type belongings struct {
 	key, session, ended, held, queued, run, taskRun, schedule, skill, approval, doubt, file string
 }
 
-// furnish gives a user one of everything, with a mark in it.
+// furnish creates one thing of each kind for a user. Each of them contains mark.
 func (w *world) furnish(user, mark string) belongings {
 	w.t.Helper()
 	b := belongings{key: w.key(user), session: user + "-session", skill: "/v1/skills/" + mark + ".js"}
@@ -57,7 +57,7 @@ func (w *world) furnish(user, mark string) belongings {
 	return b
 }
 
-// all is everything that a user can see, as text.
+// all returns everything that a user can see, as text.
 func (w *world) all(b belongings) string {
 	w.t.Helper()
 	var text strings.Builder
@@ -81,13 +81,13 @@ type attempt struct {
 
 var (
 	hidden = []int{http.StatusNotFound, http.StatusForbidden}
-	// ownOrNone depends on what bob has done before.
+	// ownOrNone holds the statuses of requests whose result depends on what bob did before.
 	ownOrNone = []int{http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusNotFound, http.StatusConflict}
 	fine      = []int{http.StatusOK, http.StatusAccepted, http.StatusCreated, http.StatusNoContent}
 )
 
-// attempts are what bob tries at every operation: with alice's ids, in alice's name, and for himself. Session ids are each user's own:
-// with the id of alice's session bob gets one of his. bobs is a run of his.
+// attempts returns the requests that bob makes at every operation: with alice's ids, in alice's name, and for himself. Each user has their own session ids:
+// with the id of alice's session, bob gets a session of his own. bobs is the id of a run of bob.
 func attempts(alice belongings, token, bobs string) map[string][]attempt {
 	inHerName := map[string]any{"userId": "alice", "task": "SAY<<x>>", "code": "return 1", "cron": "@daily", "id": "bobs-own"}
 	sameID := map[string]any{"sessionId": alice.session, "task": "SAY<<x>>", "code": "return await fs.listFiles('/workspace')", "cron": "@daily"}
@@ -161,7 +161,7 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		"PUT /v1/sessions/{id}/files/{path}": {
 			{alice.file + asHer, "overwritten", hidden},
 			{"/v1/sessions/bob-session/files/%2e%2e/%2e%2e/alice/alice-session/" + secret + ".txt", "x", []int{http.StatusBadRequest}},
-			{path.Dir(alice.file) + "/bobs.txt", "bobs", fine}, // in his session of that id
+			{path.Dir(alice.file) + "/bobs.txt", "bobs", fine}, // in bob's own session with this id
 		},
 		"DELETE /v1/sessions/{id}/files/{path}": {{alice.file + asHer, nil, hidden}, {alice.file, nil, hidden}},
 		"POST /v1/runs":                         {{"/v1/runs", inHerName, hidden}, {"/v1/runs", sameID, fine}, {"/v1/runs", own, fine}},
@@ -272,7 +272,7 @@ func TestIsolation(t *testing.T) {
 			if !slices.Contains(try.want, r.status) {
 				t.Errorf("%s %s: bob got %d, want one of %v: %.300s", o.Method, try.path, r.status, try.want, r.body)
 			}
-			// What bob asked for may be named in the answer that it is not there.
+			// A refusal may contain the id that bob has sent.
 			leaked := slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(r.body, id) && !strings.Contains(try.path, id) })
 			if leaked || strings.Contains(r.body, secret) {
 				t.Errorf("%s %s: bob was told what is alice's: %.300s", o.Method, try.path, r.body)
@@ -305,10 +305,10 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// uses match the last use of a session, which may be noted a second after its run has ended.
+// uses matches the time of a session's last use, which may be recorded up to a second after the end of a run.
 var uses = regexp.MustCompile(`"usedAt":"([^"]+)","expiresAt":"[^"]+"`)
 
-// absentLike is a path to what nobody has.
+// absentLike replaces the ids of a user in a path by ids that do not exist.
 func absentLike(path string, b belongings) string {
 	for _, id := range []string{b.ended, b.held, b.queued, b.run, b.taskRun, b.schedule, b.approval, b.doubt, b.session, secret} {
 		none := "none"
@@ -320,7 +320,7 @@ func absentLike(path string, b belongings) string {
 	return path
 }
 
-// Lists show a user's own things, and to those who may act for anybody, everybody's or one's.
+// A list shows the runs of the caller's user. For a caller who may act for all users, it shows the runs of all users or of one.
 func TestWhoSeesWhat(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -346,7 +346,7 @@ func TestWhoSeesWhat(t *testing.T) {
 		"alice asks bob's":  {alice, "?userId=bob", nil, 403},
 		"anyone":            {anyone, "", []string{"bob", "alice"}, 200},
 		"anyone asks bob's": {anyone, "?userId=bob", []string{"bob"}, 200},
-		"admin":             {admin, "", nil, 200}, // of their own
+		"admin":             {admin, "", nil, 200}, // the user root has no runs
 		"admin asks bob's":  {admin, "?userId=bob", []string{"bob"}, 200},
 	} {
 		var list struct{ Runs []struct{ UserID string } }
@@ -359,14 +359,14 @@ func TestWhoSeesWhat(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, users, c.users)
 		}
 	}
-	// A key of nobody in particular has to say for whom it acts.
+	// A key without a user has to name the user that it acts for.
 	w.as(anyone, "POST", "/task", map[string]string{"task": "x"}).want(http.StatusBadRequest)
 	w.as(anyone, "POST", "/task", map[string]string{"task": "SAY<<x>>", "userId": "carol"}).want(http.StatusOK)
 	w.as(alice, "POST", "/task", map[string]string{"task": "SAY<<x>>", "userId": "alice"}).want(http.StatusOK)
 	w.as(alice, "POST", "/task", map[string]string{"task": "SAY<<x>>", "userId": "Alice"}).want(http.StatusForbidden)
 }
 
-// What takes a role is refused to those who do not have it.
+// An operation that requires a role is refused to callers without the role.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
@@ -398,14 +398,14 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// In a harness without keys, users are told apart by what requests say, and nothing mixes by itself.
+// In a harness without keys, requests name their users, and the files of different users are separate.
 func TestOpenUsers(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
 	for _, user := range []string{"alice", "Alice", "a/../alice", "..", "alice ", "ali\u00adce", "елена", "🙂", "a b&c=d"} {
 		body := map[string]string{"userId": user, "code": "await fs.writeFile('/skills/own.txt', " + string(quote(user)) + ")\nreturn await fs.readFile('/skills/own.txt')"}
 		r := w.do("POST", "/v1/runs", body)
-		if user == "ali\u00adce" { // a character that nobody sees
+		if user == "ali\u00adce" { // the soft hyphen is an invisible character
 			r.want(http.StatusBadRequest)
 			continue
 		}
@@ -416,7 +416,7 @@ func TestOpenUsers(t *testing.T) {
 	}
 }
 
-// Without keys and without userId, requests are those of the machine's user, as on the command line; browsers find the description.
+// On a server without keys, requests without userId act for the user local, as on the command line. The root page redirects browsers to the documentation.
 func TestMachineUser(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -427,8 +427,8 @@ func TestMachineUser(t *testing.T) {
 	if user := w.do("POST", "/v1/tasks", map[string]string{"task": "SAY<<hello>>"}).want(http.StatusAccepted).field("userId"); user != "local" {
 		t.Errorf("the task is of %q", user)
 	}
-	w.do("POST", "/task", map[string]string{"task": "SAY<<hello>>"}).want(http.StatusBadRequest) // the original's
-	r, err := http.Get(w.url)                                                                    // as a browser does, without a token
+	w.do("POST", "/task", map[string]string{"task": "SAY<<hello>>"}).want(http.StatusBadRequest) // the original system requires userId
+	r, err := http.Get(w.url)                                                                    // a request without a token, as from a browser
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -443,7 +443,7 @@ func quote(s string) []byte {
 	return text
 }
 
-// Refusals say what is meant in plain words: which thing, which role, which methods, what to do.
+// Refusals name the thing, the role or the allowed methods, and say what to do.
 func TestRefusalsInPlainWords(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// idp is an OpenID Connect issuer: discovery and one key.
+// idp is an OpenID Connect issuer with discovery and one key.
 type idp struct {
 	url string
 	key *ecdsa.PrivateKey
@@ -42,7 +42,7 @@ func newIssuer(t *testing.T) *idp {
 	return i
 }
 
-// issuer is the issuer as the harness knows it.
+// issuer returns the auth.Issuer that accepts tokens of the idp.
 func (i *idp) issuer(t *testing.T) *auth.Issuer {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -55,7 +55,7 @@ func (i *idp) issuer(t *testing.T) *auth.Issuer {
 	return known
 }
 
-// token is one of alice, with the claims changed.
+// token returns a token of alice. change replaces or adds claims.
 func (i *idp) token(t *testing.T, change map[string]any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: i.key}, (&jose.SignerOptions{}).WithHeader("kid", "k"))

@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// Keys are listed by pages and revoked by administrators, which is in the audit log. Their values and hashes are not shown.
+// Admins list keys in pages and revoke them, and the audit log names the revocation. Values and hashes of keys are not shown.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})

@@ -76,10 +76,10 @@ func (a *API) addMCP(r *routes) {
 	}, serve)
 }
 
-// problems holds back error responses in plain text, and closes the connections of streams.
+// problems holds back error responses in plain text, so that they can be answered as problems (RFC 9457). It also closes the connections of streams.
 type problems struct {
 	http.ResponseWriter
-	last   bool // close the connection after the answer, because a client that does not read would never send another request
+	last   bool // whether to close the connection after the answer: a client that does not read its stream would never send another request
 	status int  // status of the error that is held back; 0 if there is none
 	text   strings.Builder
 }
@@ -107,8 +107,7 @@ func (p *problems) Write(text []byte) (int, error) {
 // Unwrap lets http.ResponseController flush.
 func (p *problems) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// shownToModel converts an error into the one that the model of an MCP client reads. ctx may be the context of a session, which outlives its
-// requests.
+// shownToModel converts an error into the error that the model of an MCP client reads. ctx may be the context of a session, which outlives its requests.
 func (a *API) shownToModel(ctx context.Context, err error) error {
 	if p := shown(err); p != nil {
 		return p

@@ -19,7 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// TestMCPManyCalls makes 500 calls of tools at the same time over HTTP: each client gets the answers to its own.
+// TestMCPManyCalls makes 500 calls of tools at the same time over HTTP. Each client gets the answers to its own calls.
 func TestMCPManyCalls(t *testing.T) {
 	w := setup(t, setting{
 		keys: true, servers: []*config.MCPServer{badServer(t, "up", "normal")}, options: func(o *api.Options) { o.MCPMode = "direct" },
@@ -43,8 +43,8 @@ func TestMCPManyCalls(t *testing.T) {
 	all.Wait()
 }
 
-// TestMCPHostileClient has honest clients work beside one that floods, sends giant programs and programs without end, never reads, opens sessions without
-// end and cancels everything: each honest call gets its own answer.
+// TestMCPHostileClient has honest clients work beside a hostile one, which floods the server, sends giant programs and programs without end, never reads,
+// opens sessions without end and cancels everything. Each honest call gets its own answer.
 func TestMCPHostileClient(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{

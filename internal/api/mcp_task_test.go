@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// TestMCPTask has the queue of the server work the tasks of MCP clients: each user's are their own, and one that its client gives up ends.
+// TestMCPTask has the queue of the server work the tasks of MCP clients. A user sees only their own tasks, and a task ends when its client gives up.
 func TestMCPTask(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, options: func(o *api.Options) { o.MCPTasks = true }})

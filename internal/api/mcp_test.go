@@ -74,7 +74,7 @@ func (w *world) execute(session *mcp.ClientSession, args map[string]any) (out mc
 	return out, text
 }
 
-// TestMCP is two users with one gateway: nothing of one is visible to the other.
+// TestMCP connects two users to one gateway. Neither sees anything of the other.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -122,7 +122,7 @@ func TestMCPLargeProgram(t *testing.T) {
 	}
 }
 
-// TestMCPAccept has clients that accept one type of answers only, or do not say: each gets the answer in a type that it accepts.
+// TestMCPAccept has clients that accept only one media type, or send no Accept header. Each gets an answer of a type that it accepts.
 func TestMCPAccept(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -156,7 +156,7 @@ func TestMCPAccept(t *testing.T) {
 	}
 }
 
-// TestMCPEmptyLists: where no server has anything, lists are empty and not null, which clients refuse.
+// TestMCPEmptyLists checks that lists without elements are empty and not null, because clients refuse null.
 func TestMCPEmptyLists(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{options: func(o *api.Options) { o.MCPMode = "direct" }})
@@ -168,7 +168,7 @@ func TestMCPEmptyLists(t *testing.T) {
 	}
 }
 
-// TestMCPSessions has clients of the older versions, which have sessions: a session is its user's, and there are only so many of one.
+// TestMCPSessions has clients of older protocol versions, which use sessions. A session belongs to one user, and the number of sessions of a user is limited.
 func TestMCPSessions(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -213,7 +213,7 @@ func TestMCPSessions(t *testing.T) {
 	}
 	defer listening.Close()
 	fmt.Fprintf(listening, "GET /mcp HTTP/1.1\r\nHost: harness\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\nMcp-Session-Id: %s\r\n\r\n", alice, last)
-	_ = listening.SetReadDeadline(time.Now().Add(time.Minute)) // idle connections are kept for longer
+	_ = listening.SetReadDeadline(time.Now().Add(time.Minute)) // idle connections stay open for longer than this
 	stream := bufio.NewReader(listening)
 	if line, err := stream.ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
 		t.Fatalf("the session's messages: %s %v", line, err)
@@ -227,7 +227,7 @@ func TestMCPSessions(t *testing.T) {
 	}
 }
 
-// TestMCPListening bounds the streams on which a caller waits for changes; another caller does not notice.
+// TestMCPListening checks that the number of streams on which a caller waits for changes is limited, and that other callers are not affected.
 func TestMCPListening(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, options: func(o *api.Options) { o.MCPMode = "direct" }})
@@ -266,7 +266,7 @@ func TestMCPListening(t *testing.T) {
 	}
 }
 
-// TestMCPLimit counts programs of MCP clients against the same limit as other requests for work.
+// TestMCPLimit checks that programs of MCP clients count against the same limit as other requests for work.
 func TestMCPLimit(t *testing.T) {
 	t.Parallel()
 	limiter, err := auth.NewLimiter(1, time.Hour)
@@ -284,7 +284,7 @@ func TestMCPLimit(t *testing.T) {
 	w.as(key, "POST", "/v1/runs", map[string]any{"code": "return 1"}).want(http.StatusTooManyRequests)
 }
 
-// TestMCPCancel ends the run of a client that cancels its request.
+// TestMCPCancel checks that a run ends when its client cancels the request.
 func TestMCPCancel(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
@@ -300,7 +300,7 @@ func TestMCPCancel(t *testing.T) {
 		_, err := session.CallTool(ctx, params)
 		ended <- err
 	}()
-	for strings.HasPrefix(<-steps, "running") { // until the run calls
+	for strings.HasPrefix(<-steps, "running") { // until the run calls a tool
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -313,7 +313,7 @@ func TestMCPCancel(t *testing.T) {
 	})
 }
 
-// A file that a client reads has a line of a call in the audit log, with the run whose journal has it.
+// When a client reads a file, the audit log has a line about the call, with the id of the run whose journal contains the call.
 func TestMCPFile(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -336,7 +336,7 @@ func TestMCPFile(t *testing.T) {
 	}
 }
 
-// TestMCPResource leads a client without a credential to the issuer of tokens.
+// TestMCPResource checks that a client without a credential finds the issuer of tokens.
 func TestMCPResource(t *testing.T) {
 	t.Parallel()
 	idp := newIssuer(t)

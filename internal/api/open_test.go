@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/api"
 )
 
-// raw sends bytes over a connection of its own and returns the status line of the answer; empty if the connection was closed without one.
+// raw sends bytes over a new connection and returns the status line of the answer, or an empty string if the connection was closed without an answer.
 func (w *world) raw(text string) string {
 	w.t.Helper()
 	conn := w.dial()
@@ -33,7 +33,7 @@ func (w *world) dial() net.Conn {
 	return conn
 }
 
-// A request without credentials is answered before its body has come, and has no body where none is read.
+// A request without credentials is answered before its body has arrived. A request that only reads is refused if it has a body.
 func TestBodiesWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -62,14 +62,14 @@ func TestBodiesWithoutCredentials(t *testing.T) {
 			}
 		})
 	}
-	// What has a credential, at the beginning, is read whole.
+	// A body that begins with a valid credential is read completely.
 	run := w.as(w.key("alice"), "POST", "/v1/runs", map[string]string{"code": "return 1"}).want(http.StatusOK).field("runId")
 	token := w.as(w.key("alice"), "POST", "/v1/runs/"+run+"/capability", nil).want(http.StatusCreated).field("authToken")
 	long2 := `{"authToken":"` + token + `","toolName":"none__x","input":{"text":"` + strings.Repeat("x", 100_000) + `"}}`
-	w.do("POST", "/internal/mcp-call", long2).want(http.StatusNotFound) // there is no such tool
+	w.do("POST", "/internal/mcp-call", long2).want(http.StatusNotFound) // the tool does not exist
 }
 
-// heap is the memory in use, in bytes.
+// heap returns the memory in use, in bytes.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -77,9 +77,9 @@ func heap() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// Many connections without credentials, idle, with unfinished headers, with unfinished bodies and with bad keys, hold little memory, fill no
-// audit log, and keep nobody out who has a key.
-func TestManyConnectionsWithoutCredentials(t *testing.T) { // not in parallel: it measures memory
+// Many connections without credentials use little memory, do not fill the audit log, and do not lock out callers with a key. Some are idle; others have
+// unfinished headers, unfinished bodies or bad keys.
+func TestManyConnectionsWithoutCredentials(t *testing.T) { // not in parallel, because the test measures memory
 	for _, keys := range []bool{true, false} {
 		t.Run(fmt.Sprint("keys ", keys), func(t *testing.T) {
 			w := setup(t, setting{keys: keys, options: func(o *api.Options) { o.BodyLimit = 8 << 20 }})
@@ -95,7 +95,7 @@ func TestManyConnectionsWithoutCredentials(t *testing.T) { // not in parallel: i
 				conns[i] = w.dial()
 				conns[i].SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 				switch i % 5 {
-				case 0: // idle
+				case 0: // the connection stays idle
 				case 1:
 					fmt.Fprint(conns[i], "POST /task HTTP/1.1\r\nHost: localhost\r\nX-A: ")
 				case 2:

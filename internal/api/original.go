@@ -21,7 +21,7 @@ const (
 	taskStreamPath = "/task/stream"
 )
 
-// addOriginal adds the original system's endpoints. Their fields and messages are part of the contract with its clients.
+// addOriginal adds the original system's endpoints. Their fields and messages are part of the contract with the clients of that system.
 func (a *API) addOriginal(r *routes) {
 	request := &huma.RequestBody{Required: true, Content: content("application/json", &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"userId", "task"}, AdditionalProperties: true,

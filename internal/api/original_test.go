@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The original's call: its fields, and messages that are true.
+// POST /task answers with the fields of the original system, and its messages are true.
 func TestTask(t *testing.T) {
 	t.Parallel()
 	patient, impatient := setup(t, setting{}), setup(t, setting{flags: map[string]string{"sandbox.timeout": "300ms"}})
@@ -19,12 +19,12 @@ func TestTask(t *testing.T) {
 		output any
 		logs   []string
 		text   string
-		fails  string // what the error says
+		fails  string // text that the error contains
 		runs   int
 	}{
 		"a program": {`RUN<<console.log("one"); console.error("two"); return {a: 1}>>`, map[string]any{"a": 1.0}, []string{"one", "error: two"}, "Done.", "", 1},
 		"a text":    {"SAY<<Hello.>>", nil, []string{}, "Hello.", "", 0},
-		// The model saw the failure and answered: the task is done, and the run is not.
+		// The model saw the failure and answered, so the task succeeds although its run has failed.
 		"a timeout": {"RUN<<for (;;) {}>>", nil, []string{}, "Done.", "", 1},
 		"an error":  {"RUN<<throw new Error('no such customer')>>", nil, []string{}, "Done.", "", 1},
 	} {
@@ -69,7 +69,7 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// A task that failed is an answer of its own; an internal error is not.
+// A failed task is answered with 200 and its error. An internal error is answered with 500 and without its text.
 func TestTaskFails(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -89,7 +89,7 @@ func TestTaskFails(t *testing.T) {
 	}
 }
 
-// The documented refusals, to the letter.
+// Refusals have exactly the documented texts.
 func TestTaskRefusals(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -124,7 +124,7 @@ func TestTaskRefusals(t *testing.T) {
 			}
 		})
 	}
-	// As long as they may be.
+	// The maximum lengths of userId and task are accepted.
 	body := map[string]string{"userId": strings.Repeat("ж", 100), "task": "SAY<<ok>>" + strings.Repeat("ж", 10_000-9)}
 	w.do("POST", "/task", body).want(http.StatusOK)
 	if tasks := w.do("GET", "/v1/tasks", nil).want(http.StatusOK); strings.Count(tasks.body, `"id":"task_`) != 1 {
@@ -132,7 +132,7 @@ func TestTaskRefusals(t *testing.T) {
 	}
 }
 
-// The stream: lines of data, each with an empty line behind it, and [DONE].
+// POST /task/stream sends lines of data, each followed by an empty line, and ends with [DONE].
 func TestTaskStream(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -144,7 +144,7 @@ func TestTaskStream(t *testing.T) {
 	if text != "It is\n42 – \"so\"." || failed != "" || !done {
 		t.Errorf("got %q, %q, %t: %s", text, failed, done, r.body)
 	}
-	// A program between two texts.
+	// The task runs a program before it answers.
 	text, failed, done = readChunks(t, w.do("POST", "/task/stream", map[string]string{"userId": "alice", "task": "RUN<<return 1>>"}).want(http.StatusOK).body)
 	if text != "Done." || failed != "" || !done {
 		t.Errorf("got %q, %q, %t", text, failed, done)
@@ -155,7 +155,7 @@ func TestTaskStream(t *testing.T) {
 	}
 }
 
-// readChunks reads the original's stream as strictly as its clients may.
+// readChunks parses the stream of the original system as strictly as clients may.
 func readChunks(t *testing.T, body string) (text, failed string, done bool) {
 	t.Helper()
 	for part := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
@@ -180,7 +180,7 @@ func readChunks(t *testing.T, body string) (text, failed string, done bool) {
 	return text, failed, done
 }
 
-// Health is the original's; readiness looks at what tasks need.
+// /health answers as in the original system. /ready checks the parts that tasks need.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})

@@ -46,7 +46,7 @@ func rulesOf(p config.Policy) []PolicyRule {
 	return rules
 }
 
-// maxPolicy is the maximum size in bytes of the text of another policy. It limits the number of rules that judge each call.
+// maxPolicy is the maximum size in bytes of the text of an OtherPolicy. It limits the number of rules that are tried for each call.
 const maxPolicy = 64 << 10
 
 // OtherPolicy is a policy that is not in effect.

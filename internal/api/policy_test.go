@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/simulation"
 )
 
-// policied is a world with a policy that denies a tool, and two approvers who have called tools.
+// policied returns a world with a policy that denies a tool, and three keys of approvers: those of alice, of bob, and one without a user.
 func policied(t *testing.T) (w *world, alice, bob, anyone string) {
 	t.Helper()
 	cfg, err := config.ParsePolicy([]byte("preset: guarded\nrules:\n  - {tools: bad__fail, action: deny, reason: not today}\nruns:\n  - {users: guest, timeout: 5s}\n"), "text")
@@ -34,14 +34,14 @@ func policied(t *testing.T) (w *world, alice, bob, anyone string) {
 	return w, alice, bob, anyone
 }
 
-// search calls tools of the CRM in a run of its own, and returns its id.
+// search calls a tool of the CRM in a new run, and returns the id of the run.
 func (w *world) search(key string, times int) string {
 	w.t.Helper()
 	code := fmt.Sprintf("for (let i = 0; i < %d; i++) await callMCPTool('crm__search', {q: '[EMAIL_1]'}); return 1", times)
 	return w.as(key, "POST", "/v1/runs", map[string]string{"code": code}).want(http.StatusOK).field("runId")
 }
 
-// slowTools is a harness whose tools a test lets be listed.
+// slowTools is a harness that calls list before it lists its tools.
 type slowTools struct {
 	api.Harness
 	list func(ctx context.Context)
@@ -53,7 +53,7 @@ func (h slowTools) EnsureTools(ctx context.Context, user string) {
 	h.Harness.EnsureTools(ctx, user)
 }
 
-// A caller has one request at a time that reads recorded runs, and it ends with the client.
+// A caller can have one request at a time that reads recorded runs. The request ends when its client disconnects.
 func TestPolicySimulationBounds(t *testing.T) {
 	t.Parallel()
 	began, gone := make(chan struct{}), make(chan error, 1)
@@ -103,7 +103,7 @@ func TestPolicySimulationBounds(t *testing.T) {
 	w.eventually("the caller may ask again", func() bool { return simulate(alice).status == http.StatusOK })
 }
 
-// An approver sees the rules in effect in words and as text, and which rule decides a call, by this policy and by another.
+// An approver sees the rules in effect, in words and as text, and which rule of this or another policy decides a call.
 func TestPolicyEndpoints(t *testing.T) {
 	t.Parallel()
 	w, alice, _, _ := policied(t)
@@ -150,7 +150,8 @@ func TestPolicyEndpoints(t *testing.T) {
 	}
 }
 
-// Recorded calls are decided again by another policy: those of the caller's user, or of all for a caller who may act for all. What is not looked at is named.
+// Another policy decides recorded calls again: those of the caller's user, or those of all users for a caller who may act for all. The answer says what it
+// leaves out.
 func TestPolicySimulation(t *testing.T) {
 	t.Parallel()
 	w, alice, bob, anyone := policied(t)
@@ -196,7 +197,7 @@ func TestPolicySimulation(t *testing.T) {
 	if got := simulate(alice, map[string]any{"preset": "strict"}); got.Changed != 4 || got.Kinds[0].To != policy.Deny || strings.Contains(fmt.Sprint(got), "Acme") {
 		t.Errorf("a preset: %+v", got)
 	}
-	// What presets decide, and where values come from, is said of the same runs.
+	// The comparison of presets and the flows examine the same runs.
 	for _, c := range []struct {
 		key, query string
 		calls      int
@@ -232,7 +233,7 @@ func TestPolicySimulation(t *testing.T) {
 	}
 }
 
-// A user is told which fields of recorded answers have personal data, of its own runs and of one session; nobody else is.
+// A user sees which fields of recorded answers contain personal data, in all of the user's runs or in one session. Other users do not see it.
 func TestTokensByField(t *testing.T) {
 	t.Parallel()
 	w, alice, bob, anyone := policied(t)

@@ -34,7 +34,7 @@ type Problem struct {
 	Err    string   `json:"error" doc:"The same as detail."`
 	Errors []Detail `json:"errors,omitempty" doc:"What is wrong with single fields."`
 
-	// absent is the kind of the thing that does not exist; fail adds its id. It is empty for other problems.
+	// absent is the kind of the thing that does not exist; named adds the id of the thing. absent is empty for other problems.
 	absent string
 }
 
@@ -68,7 +68,8 @@ func absent(what string) *Problem {
 // ownID matches ids that the harness makes. Errors may repeat such ids, but no other text of a request.
 var ownID = startup.Regexp(`^(task|run|sess|sched|apr)_[0-9A-Za-z]{1,40}$`)
 
-// named adds the id of the thing to an absent problem, if the request names one.
+// named completes a problem of absent with the kind of thing that the route names and, if the harness makes such ids, with the id in the path. It returns
+// other problems unchanged.
 func (p *Problem) named(v *visit) *Problem {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(v.route, "/v1/"), "/")
 	what := p.absent
@@ -183,7 +184,7 @@ func shown(err error) *Problem {
 		return absent("run")
 	case errors.Is(err, runs.ErrSession):
 		return absent("session")
-	case errors.Is(err, task.ErrNotFound): // the thing that the route names
+	case errors.Is(err, task.ErrNotFound): // named replaces the word by the kind of thing in the route
 		return absent("thing")
 	}
 	for _, s := range statuses {

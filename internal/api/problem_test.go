@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// Full queues are the caller's or the server's, and both say when to try again.
+// A full queue of the caller is answered with 429 and a full queue of the server with 503. Both answers say when to try again.
 func TestFullQueues(t *testing.T) {
 	a := &API{}
 	for err, status := range map[error]int{sandbox.ErrOwnerFull: 429, sandbox.ErrPoolFull: 503, sandbox.ErrPoolBusy: 503, sandbox.ErrPoolInUse: 503} {
@@ -26,7 +26,7 @@ func TestFullQueues(t *testing.T) {
 	}
 }
 
-// A replay has one of the few slots for its beginning only: two users whose replays take long do not keep others out.
+// A replay holds one of the few slots only at its beginning, so two users with long replays do not lock others out.
 func TestReplaySlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/redistest"
 )
 
-// /ready names the part that is away, and what follows, without its error. When the part is back, /ready says so without a restart.
+// /ready names the part that does not work and the effect, but not the error. When the part works again, /ready says so without a restart.
 func TestReadyParts(t *testing.T) {
 	t.Parallel()
 	postgres, redis := postgrestest.Start(t, postgrestest.Fast...), redistest.Start(t)
@@ -51,7 +51,7 @@ func TestReadyParts(t *testing.T) {
 	if !redis.Pause() {
 		return
 	}
-	ready(http.StatusServiceUnavailable, "vault") // after part.ProbeTime
+	ready(http.StatusServiceUnavailable, "vault") // the answer comes after part.ProbeTime
 	redis.Kill()
 	redis.Restart(t)
 	ready(http.StatusOK, "")

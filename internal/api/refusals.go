@@ -13,8 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Limits of the audit lines about refused requests in one minute, so that no caller fills the audit log. The first refusals of an address or a
-// caller get a line each; its later refusals are counted in one line. 50 lines a minute, the maximum, are 25 MB a day.
+// Limits of the audit lines about refused requests in one minute, so that no caller fills the audit log. The first refusals of an address or a caller get a
+// line each; its later refusals are counted in one line. The maximum of 50 lines a minute makes 25 MB a day.
 const (
 	refusalWindow  = time.Minute
 	refusalSingle  = 10 // maximum number of single lines of one address or caller
@@ -27,7 +27,7 @@ const (
 const (
 	openBurst = 200                   // number of requests of an address that need not wait
 	openEvery = 20 * time.Millisecond // pause between later requests
-	openWait  = 30 * time.Second      // maximum wait; if it would be longer, the connection is closed without an answer
+	openWait  = 30 * time.Second      // maximum wait of a request; the connection of a request that would wait longer is closed without an answer
 	openPaced = 10_000                // maximum number of remembered addresses; all further ones share an entry
 )
 
@@ -45,7 +45,7 @@ type refusals struct {
 
 type refusalKey struct {
 	what telemetry.EventType
-	of   string // address block or caller; empty for those that share a count
+	of   string // address block or caller; empty for the shared count
 }
 
 // refusal counts the refused requests of one address or caller: those with a line (lines) and those without (n).

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// What is not well formed, or not known, is refused with a message that names it.
+// Malformed and unknown input is refused with a message that names it.
 func TestRefusedRequests(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -64,7 +64,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// Requests of any kind are limited, for each caller.
+// The limit of all requests counts requests of any kind, separately for each caller.
 func TestRequestLimit(t *testing.T) {
 	t.Parallel()
 	limiter, err := auth.NewLimiter(3, time.Hour)
@@ -82,7 +82,7 @@ func TestRequestLimit(t *testing.T) {
 	w.as(bob, "GET", "/v1/tools", nil).want(http.StatusOK)
 }
 
-// A request that is repeated with its key makes nothing a second time.
+// A request that is repeated with its Idempotency-Key creates nothing a second time.
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -110,7 +110,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// Location leads to what was made, and what was sent is shown again.
+// Location is the address of the created thing, which has the fields that were sent.
 func TestLocations(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -131,7 +131,7 @@ func TestLocations(t *testing.T) {
 		t.Errorf("the time it was made is %s and %s", r.field("createdAt"), session.field("createdAt"))
 	}
 	made := w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "HOLD<<x>>"}).want(http.StatusAccepted)
-	for range 2 { // the second is no error
+	for range 2 { // cancelling a second time is no error
 		w.do("POST", made.header.Get("Location")+"/cancel", nil).want(http.StatusOK)
 		if _, err := w.tasks.Wait(t.Context(), made.field("id")); err != nil {
 			t.Fatal(err)
@@ -203,7 +203,7 @@ func TestTickets(t *testing.T) {
 	}
 	w.do("GET", "/v1/tasks/"+id+"/events?ticket="+ticket(bob), nil).want(http.StatusNotFound)
 	w.do("GET", "/v1/tasks/"+id+"/events?ticket=ht_guess", nil).want(http.StatusUnauthorized)
-	w.do("GET", "/v1/tasks/"+id+"?ticket="+ticket(alice), nil).want(http.StatusUnauthorized) // not for other requests
+	w.do("GET", "/v1/tasks/"+id+"?ticket="+ticket(alice), nil).want(http.StatusUnauthorized) // a ticket opens only streams
 	w.do("POST", "/v1/tickets", nil).want(http.StatusUnauthorized)
 	conn, _, err := websocket.Dial(t.Context(), w.url+"/v1/tasks/"+id+"/events/ws?ticket="+ticket(alice), &websocket.DialOptions{HTTPClient: client}) //nolint:bodyclose // it is nil, or the connection
 	if err != nil {
@@ -211,7 +211,7 @@ func TestTickets(t *testing.T) {
 	}
 	conn.CloseNow()
 	w.do("GET", "/v1/tasks/"+id+"/events/ws?ticket="+ticket(bob), nil).want(http.StatusNotFound)
-	for range 97 { // two of three were used above, and one was sent elsewhere
+	for range 97 { // two of alice's first three tickets are used; the third is not, because it was sent to another endpoint
 		ticket(alice)
 	}
 	var refused *reply
@@ -320,7 +320,7 @@ func streamsOfRevokedKeys(t *testing.T, tell func(), options func(*api.Options))
 	}
 }
 
-// A server that stops says so to the probe of /ready before it closes its listener, and takes no work from then on.
+// A server that stops answers a probe of /ready with 503 before it closes its listener, and takes no work from then on.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	const grace = 2 * time.Minute

@@ -31,8 +31,8 @@ func (a *API) addResource(r *routes) {
 	}
 }
 
-// resource returns the address of the endpoint for MCP clients. If the audience is an address, it is the audience, because the issuer issues tokens
-// for it. If not, it is the address that the request was sent to.
+// resource returns the URL of the endpoint for MCP clients. If Options.Audience is a URL, resource returns the audience, because the issuer issues tokens for
+// it. Otherwise resource returns the URL of mcpPath at the host that the request was sent to.
 func (a *API) resource(r *http.Request) *url.URL {
 	if at, err := url.Parse(a.opt.Audience); err == nil && at.Host != "" && strings.HasPrefix(at.Scheme, "http") {
 		return at

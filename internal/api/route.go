@@ -14,7 +14,7 @@ type endpoint struct {
 	id      string
 	pattern string // method and path
 	tag     string
-	status  int // status of success
+	status  int // HTTP status of a successful answer
 	summary string
 	about   string // description beyond the summary; may be empty
 }
@@ -24,7 +24,7 @@ func operation[I, O any](a *API, e endpoint, do func(context.Context, *I) (*O, e
 	method, path, _ := strings.Cut(e.pattern, " ")
 	huma.Register(a.doc, huma.Operation{
 		OperationID: e.id, Method: method, Path: path, Tags: []string{e.tag}, DefaultStatus: e.status, Summary: e.summary, Description: e.about,
-		MaxBodyBytes: -1, BodyReadTimeout: -1, // readBody has limited both
+		MaxBodyBytes: -1, BodyReadTimeout: -1, // readBody has limited the size and the time
 	}, func(ctx context.Context, in *I) (*O, error) {
 		visitOf(ctx).decoded()
 		out, err := do(ctx, in)

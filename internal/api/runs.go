@@ -101,8 +101,8 @@ func (a *API) findRun(ctx context.Context, id string) (journal.RunInfo, error) {
 
 // keyedID is the id of the thing that a request with an Idempotency-Key creates.
 type keyedID struct {
-	id  string // the same for the same caller, key and request
-	key string // beginning of id: the same for the same caller and key
+	id  string // id of the thing; it depends on the caller, the key and the request
+	key string // beginning of id; it depends on the caller and the key only
 }
 
 func newKeyedID(prefix, caller, key string, request any) keyedID {
@@ -299,7 +299,7 @@ const (
 	replayMost = time.Minute     // maximum duration of a replay
 )
 
-// enterReplay waits for a slot for a replay. A caller can have one replay at a time. leave must be called when it has ended.
+// enterReplay waits for a slot for a replay. A caller can have one replay at a time. leave must be called when the replay has ended.
 func (a *API) enterReplay(ctx context.Context, caller string) (leave func(), err error) {
 	own, err := a.heavy.enter(ctx, caller)
 	if err != nil {
@@ -319,7 +319,7 @@ func (a *API) enterReplay(ctx context.Context, caller string) (leave func(), err
 	}, nil
 }
 
-// outcome returns the answer with an outcome, as the caller may see it.
+// outcome returns the answer with the outcome of a run, as the caller may see it. It returns err unchanged.
 func (a *API) outcome(ctx context.Context, user, session string, out *run.Outcome, err error) (*body[*run.Outcome], error) {
 	if err == nil {
 		out, err = a.shownOutcome(ctx, user, session, out)

@@ -29,8 +29,8 @@ type Listener struct {
 	Handler http.Handler
 }
 
-// Listen opens an address; a nil certificate means plain HTTP. Connections of proxies count as connections of many clients. The error says what to do
-// about it.
+// Listen opens an address; a nil certificate means plain HTTP. Connections of proxies count as connections of many clients. The text of an error says what
+// the operator can do.
 func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config, proxies []netip.Prefix) (*Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -99,7 +99,7 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	case <-drained:
 		a.Close()
 	case <-grace:
-		a.Close() // before cut, so that /task sees that the server stops; it would otherwise cancel the task, as if the caller had disconnected
+		a.Close() // called before cut, so that the handler of /task sees that the server stops; otherwise it would cancel the task, as if the caller had disconnected
 		cut()
 		<-drained
 	}

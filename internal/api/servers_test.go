@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// What is held is not offered over HTTP, until an admin has approved it.
+// A held definition is not offered over HTTP until an admin has approved it.
 func TestReview(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, flags: map[string]string{"quarantine": "new"}, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})

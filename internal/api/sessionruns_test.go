@@ -10,12 +10,12 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// waits is a program that ends when a file of its session says what it is to answer.
+// waits is a program that waits for the file /workspace/go and returns its content.
 const waits = `for (;;) {
 	try { return await fs.readFile('/workspace/go') } catch { await utils.sleep(5) }
 }`
 
-// A run is a use of its session, when it begins and when it ends.
+// A run counts as a use of its session when it begins and when it ends.
 func TestRunUsesSession(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -32,15 +32,15 @@ func TestRunUsesSession(t *testing.T) {
 	if !after.UsedAt.After(before.UsedAt) || after.ExpiresAt.Sub(after.UsedAt) != lasts {
 		t.Errorf("used %s, until %s; before the run %s, until %s", after.UsedAt, after.ExpiresAt, before.UsedAt, before.ExpiresAt)
 	}
-	other := time.Now() // the end of alice's run may still be noted, with its time
+	other := time.Now() // the end of alice's run may still be recorded, with its earlier time
 	w.do("POST", "/v1/runs", map[string]string{"userId": "bob", "sessionId": "s", "code": "return 1"}).want(http.StatusOK)
 	if now := get(); now.UsedAt.After(other) {
 		t.Error("a run in another user's session of the same id is a use")
 	}
-	w.do("GET", "/v1/sessions/s", nil).want(http.StatusBadRequest) // whose is not said
+	w.do("GET", "/v1/sessions/s", nil).want(http.StatusBadRequest) // two users have a session with this id, and the request names no user
 }
 
-// A session in which a run is under way is not deleted, and loses no file: the run goes on in it.
+// A session in which a run is in progress is not deleted and loses no file. The run continues in it.
 func TestDeleteSessionUnderRun(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -73,7 +73,7 @@ func TestDeleteSessionUnderRun(t *testing.T) {
 	}
 }
 
-// A caller bounds its run more tightly than the configuration does, never less.
+// A request can lower the time limit of its run below the configured one, but not raise it.
 func TestRunTimeoutIsBounded(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{flags: map[string]string{"sandbox.timeout": "10s"}})

@@ -31,11 +31,11 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// shared holds the compiled engine, which takes half a second to make.
+// shared is a directory for the compiled engine, which takes half a second to compile, and for built tools.
 var shared string
 
-// TestMain makes the test binary worker, supervisor, demo server and misbehaving server, as the harness re-executes it.
-// When all tests have ended, no goroutine of theirs may be left.
+// TestMain lets the test binary run as worker, supervisor, demo server and misbehaving server, too, because the harness re-executes it. When all tests have
+// ended, no goroutine of theirs may be left.
 func TestMain(m *testing.M) {
 	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
-	// The one thread that starts processes has no end.
+	// The goroutine that starts processes never ends.
 	if err := goleak.Find(goleak.IgnoreAnyFunction("mcp-code-exec-harness/internal/process.init.func1.1")); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
 		code = 1
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is a server on a real port, with a model that obeys and everything else as it is.
+// world is a server on a real port. Its model does what a task says; all other parts are real.
 type world struct {
 	t     testing.TB
 	url   string
@@ -66,7 +66,7 @@ type world struct {
 	model *fake.Server
 	log   *buffer
 	gate  *gate
-	// contract is what answers are held against.
+	// contract checks all answers against the document.
 	contract *contract
 	stop     func() error // ends the server, and returns what Serve returned
 }
@@ -77,8 +77,8 @@ type setting struct {
 	servers []*config.MCPServer
 	options func(*api.Options)
 	serve   api.ServeOptions
-	keys    bool         // requests need one
-	issuer  *auth.Issuer // whose tokens are accepted
+	keys    bool         // requests need a key
+	issuer  *auth.Issuer // issuer of accepted tokens; may be nil
 }
 
 func setup(t testing.TB, s setting) *world {
@@ -130,7 +130,7 @@ func setup(t testing.TB, s setting) *world {
 	who := &auth.Authenticator{Issuer: s.issuer, Local: localToken}
 	if s.keys {
 		who.Keys = w.keys
-		w.key("") // before it, the local token is good for everything
+		w.key("") // until a key exists, the local token is accepted for everything
 	}
 	options := api.Options{
 		Harness: w.h, Tasks: w.tasks, Auth: who, Keys: w.keys, Capabilities: w.caps, Metrics: metrics, Audit: audit, Logger: log,
@@ -206,7 +206,7 @@ func (w *world) serve(options api.Options, opt api.ServeOptions, keys bool) {
 	w.eventually("the queue is worked", func() bool { return w.tasks.Working() == nil })
 }
 
-// eventually waits for what another goroutine does without a signal.
+// eventually polls is until it returns true. It is for changes for which there is no signal.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
@@ -218,10 +218,10 @@ func (w *world) eventually(what string, is func() bool) {
 
 var discard = slog.New(slog.DiscardHandler)
 
-// webhookSecret signs callbacks.
+// webhookSecret is the key that signs callbacks.
 const webhookSecret = "0123456789abcdef0123456789abcdef"
 
-// gate lets a model wait for its test.
+// gate holds back the model until the test opens the gate.
 type gate struct {
 	shut chan struct{}
 	open func()
@@ -235,8 +235,8 @@ func newGate() *gate {
 
 var orders = regexp.MustCompile(`(?s)(RUN|SAY|HOLD|DENY)<<(.*?)>>`)
 
-// obey is a model that does what the task says: RUN<<a program>> and then "Done.", SAY<<a text>>, HOLD<<a text>> once
-// the test opens the gate, or DENY<<>>, which its provider refuses.
+// obey is a model that does what the task says. RUN<<a program>> runs the program and then says "Done.". SAY<<a text>> says the text. HOLD<<a text>> says the
+// text once the test opens the gate. DENY<<>> makes the provider refuse the request.
 func (w *world) obey(r fake.Request) fake.Reply {
 	last := r.Last()
 	if last.Role == "tool" {
@@ -257,7 +257,7 @@ func (w *world) obey(r fake.Request) fake.Reply {
 	return fake.Reply{Text: order[2], Usage: fake.Usage{Input: 10, Output: 3}}
 }
 
-// key makes an API key; no user is any.
+// key creates an API key. A key with an empty user may act for every user.
 func (w *world) key(user string, roles ...auth.Role) string {
 	w.t.Helper()
 	_, value, err := w.keys.Create(w.t.Context(), auth.NewKey{Name: "test", User: user, Roles: roles})
@@ -276,11 +276,10 @@ type reply struct {
 	body   string
 }
 
-// localToken is that of the worlds without keys.
+// localToken is the local token of worlds without keys.
 const localToken = "hl_test"
 
-// do sends a request. headers are names and values; a body that is
-// no string is sent as JSON.
+// do sends a request. headers are names and values. A body that is not a string is sent as JSON.
 func (w *world) do(method, path string, body any, headers ...string) *reply {
 	w.t.Helper()
 	var text string
@@ -329,14 +328,14 @@ func (w *world) send(req *http.Request) *reply {
 	return r
 }
 
-// client follows no redirects and keeps no connections, so that none are left behind. A request without an Authorization
-// header to a world without keys gets the local token.
+// client follows no redirects, and closes each connection after its request, so that no goroutines are left. It adds the local token to requests to a world
+// without keys that have no Authorization header.
 var client = &http.Client{
 	Transport:     withToken{&http.Transport{DisableKeepAlives: true}},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// openHosts are the addresses of the worlds without keys.
+// openHosts holds the addresses of the worlds without keys.
 var openHosts sync.Map
 
 type withToken struct{ http.RoundTripper }
@@ -374,7 +373,7 @@ func (r *reply) json(into any) *reply {
 	return r
 }
 
-// field is a top-level field of the body as text.
+// field returns a top-level field of the body as text.
 func (r *reply) field(name string) string {
 	r.t.Helper()
 	var fields map[string]any
@@ -383,7 +382,7 @@ func (r *reply) field(name string) string {
 	return text
 }
 
-// task is a task that has ended.
+// task waits until a task has ended or waits for an approval, and returns the task.
 func (w *world) task(id string, headers ...string) task.Task {
 	w.t.Helper()
 	if _, err := w.tasks.Wait(w.t.Context(), id); err != nil {
@@ -394,7 +393,7 @@ func (w *world) task(id string, headers ...string) task.Task {
 	return t
 }
 
-// demoServer is one of the demo servers as a child process.
+// demoServer returns the configuration of a demo server, which runs as a child process.
 func demoServer(t testing.TB, name string) *config.MCPServer {
 	executable := child.Executable(t)
 	return &config.MCPServer{
@@ -403,7 +402,7 @@ func demoServer(t testing.TB, name string) *config.MCPServer {
 	}
 }
 
-// badServer is a server that misbehaves in the named way.
+// badServer returns the configuration of a server that misbehaves in the named way.
 func badServer(t testing.TB, name, how string) *config.MCPServer {
 	s := demoServer(t, name)
 	s.Args, s.Env, s.Timeout = nil, misbehave.Env(how, filepath.Join(t.TempDir(), "pids")), 30*time.Second

@@ -13,12 +13,12 @@ import (
 	"mcp-code-exec-harness/internal/api"
 )
 
-// A server that stops lets requests end, ends streams so that clients know to come back, and does not hang.
+// A server that stops waits for pending requests, ends streams so that clients know to reconnect, and does not hang.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		grace time.Duration
-		sleep string // of the program
+		sleep string // time in milliseconds that the program sleeps
 	}{"in time": {2 * time.Minute, "1500"}, "too slow": {100 * time.Millisecond, "300000"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +53,7 @@ func TestShutdown(t *testing.T) {
 				return len(w.model.Requests()) >= 4 && strings.Contains(w.do("GET", "/v1/runs?status=running", nil).body, "run_")
 			})
 			const wentAway = 499
-			listed := make(chan bool) // whether a client that is there was answered as if it had gone
+			listed := make(chan bool) // whether a connected client was answered as if it had disconnected
 			go func() {
 				for {
 					resp, err := client.Get(w.url + "/v1/tasks")

@@ -28,7 +28,7 @@ type bound struct {
 	*slots.Slots
 	what       string
 	each, most int
-	wait       time.Duration // maximum wait for a slot; 0 refuses at once
+	wait       time.Duration // maximum wait for a slot; if it is 0, requests do not wait
 }
 
 func newBound(what string, each, all int, wait time.Duration) *bound {
@@ -46,7 +46,7 @@ func (b *bound) enterN(ctx context.Context, caller string, n int) (leave func(),
 	if leave = b.TryAcquire(caller, n); leave == nil && b.wait > 0 {
 		ctx, cancel := context.WithTimeout(ctx, b.wait)
 		defer cancel()
-		leave, _ = b.Acquire(ctx, caller, n) // the errors below replace this one
+		leave, _ = b.Acquire(ctx, caller, n) // the error is dropped, because the problems below replace it
 	}
 	switch {
 	case leave != nil:

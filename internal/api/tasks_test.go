@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Lists leave out what makes tasks big; a task alone has it.
+// A list leaves out the large fields of tasks. A single task has them.
 func TestTaskListIsSmall(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -32,7 +32,7 @@ func TestTaskListIsSmall(t *testing.T) {
 	}
 }
 
-// Policy knows the roles of a task's caller, and of a schedule's, as of that of a run.
+// A policy gets the roles of the callers of tasks and schedules, as it does for runs.
 func TestRolesOfTasks(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})

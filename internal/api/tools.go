@@ -94,7 +94,7 @@ func (a *API) addTools() {
 // known returns the user that a caller acts for. The catalog shows the caller the shapes of answers that were learned from calls of this user. known
 // returns an empty string for a caller who may act for every user, except the local one; such a caller sees no learned shapes.
 func known(ctx context.Context) string {
-	user, _ := actFor(ctx, "") // the error says that no user is named
+	user, _ := actFor(ctx, "") // an error means that no user is named
 	return user
 }
 

@@ -46,7 +46,7 @@ func (u *uploads) begin(ctx context.Context, id string, takeOver bool, stop func
 			}, nil
 		}
 		if takeOver {
-			other.stop() // called under the lock, so that it cannot stop a later request of the same connection
+			other.stop() // called under the lock, so that stop cannot end a later request on the same connection
 		}
 		u.mu.Unlock()
 		if !takeOver {

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// A user is shown what it has used itself; a caller who may act for all, what all have used, and each.
+// A user sees only their own usage. A caller who may act for all users sees the usage of all users together, and of each.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// A task in the background: 202 with its place, and the whole of it when it has ended.
+// POST /v1/tasks answers 202 with the location of the task, which has all fields once it has ended.
 func TestCreateTask(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -39,7 +39,7 @@ func TestCreateTask(t *testing.T) {
 	}
 }
 
-// Lists go from the newest to the oldest, in pages without gaps and repetitions, and take filters.
+// Lists go from the newest to the oldest, in pages without gaps and repetitions, and accept filters.
 func TestPaging(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -117,7 +117,7 @@ func TestPaging(t *testing.T) {
 	w.do("GET", "/v1/sessions?cursor=zzz", nil).want(http.StatusBadRequest)
 }
 
-// A repeated request gets the first one's task; the same key with another request is the one thing that is 422.
+// A repeated request gets the task of the first one. The same key with a different request is the only case of status 422.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -130,7 +130,7 @@ func TestIdempotency(t *testing.T) {
 	if again := send(alice, "/v1/tasks", body).want(http.StatusAccepted).field("id"); again != first {
 		t.Errorf("the second is %s, the first was %s", again, first)
 	}
-	// The same in other words: a user that the key says anyway, and a field that means nothing.
+	// An equal request in other words: userId is the user of the key, and the unknown field is ignored.
 	same := map[string]any{"task": "SAY<<x>>", "context": map[string]int{"a": 2, "b": 1}, "userId": "alice", "unknown": 1}
 	if again := send(alice, "/v1/tasks", same).want(http.StatusAccepted).field("id"); again != first {
 		t.Errorf("the second is %s, the first was %s", again, first)
@@ -148,7 +148,7 @@ func TestIdempotency(t *testing.T) {
 	w.as(alice, "POST", "/task", body, "Idempotency-Key", long).want(http.StatusBadRequest)
 }
 
-// A task that is not to begin yet waits, and can be cancelled; one that has ended cannot.
+// A task with a later start waits and can be cancelled. A task that has ended cannot be cancelled.
 func TestRunAt(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -170,7 +170,7 @@ func TestRunAt(t *testing.T) {
 	w.do("POST", "/v1/tasks", map[string]any{"userId": "alice", "task": "x", "runAt": "tomorrow"}).want(http.StatusBadRequest)
 }
 
-// One that is being worked ends soon after it is cancelled.
+// A running task ends soon after it is cancelled.
 func TestCancelRunning(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -182,7 +182,7 @@ func TestCancelRunning(t *testing.T) {
 	}
 }
 
-// A caller of /task that goes away takes the task along, unless it can ask again.
+// If a caller of /task disconnects, the task is cancelled unless the request has an idempotency key.
 func TestAbandon(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -233,7 +233,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// The answer of an equal task is given again where that is asked for, to the same user only.
+// With cacheSeconds, the answer of an equal task is reused, but only for the same user.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -250,7 +250,7 @@ func TestCache(t *testing.T) {
 	w.do("POST", "/v1/tasks", map[string]any{"userId": "alice", "task": "x", "cacheSeconds": 1e12}).want(http.StatusBadRequest)
 }
 
-// Budgets bound, and say which one was used up.
+// A budget limits a task, and the error names the limit that was reached.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -317,7 +317,7 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// A user counts tokens of personal data, and forgets those of a session.
+// A user counts tokens of personal data, and deletes those of a session.
 func TestPII(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})

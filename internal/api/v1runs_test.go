@@ -27,7 +27,7 @@ func contextWithCancel(t testing.TB) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// A program without a model: the object of harness exec --json, kept and replayed.
+// POST /v1/runs runs a program and answers with the same object as harness exec --json. The run is stored and can be replayed.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -79,7 +79,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// Files stay in a session, and are gone with it.
+// Files stay in a session until the session is deleted.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
@@ -151,7 +151,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// Skills are files of a user, and never anything else.
+// The endpoints of skills give access to files of the user's skills, and to nothing else.
 func TestSkills(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})
@@ -166,7 +166,7 @@ func TestSkills(t *testing.T) {
 	if len(list.Skills) != 1 || list.Skills[0].Path != "/skills/math/add.js" {
 		t.Errorf("got %+v", list)
 	}
-	w.as(anyone, "GET", "/v1/skills", nil).want(http.StatusBadRequest) // whose?
+	w.as(anyone, "GET", "/v1/skills", nil).want(http.StatusBadRequest) // the request names no user
 	if out := w.as(alice, "POST", "/v1/runs", map[string]string{"code": "import add from '/skills/math/add.js'\nreturn add(2, 3)"}).want(http.StatusOK); !strings.Contains(out.body, `"output":5`) {
 		t.Errorf("got %s", out.body)
 	}
@@ -188,7 +188,7 @@ func TestSkills(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req.URL.Opaque = path // as it is
+			req.URL.Opaque = path // the path is sent unchanged
 			req.Header.Set("Authorization", "Bearer "+alice)
 			if r := w.send(req); r.status < 300 {
 				t.Errorf("%s %s: %d %s", method, path, r.status, r.body)
@@ -230,7 +230,7 @@ func TestToolsAndServers(t *testing.T) {
 	}
 	w.as(user, "GET", "/v1/tools.d.ts?server=none", nil).want(http.StatusNotFound)
 
-	// What a server says when it dies is for admins.
+	// Only admins see what a server writes before it exits.
 	if r := w.as(user, "GET", "/v1/servers", nil).want(http.StatusOK); strings.Contains(r.body, "cannot open database") || strings.Contains(r.body, `"pid"`) {
 		t.Errorf("a user is told: %s", r.body)
 	}
@@ -272,7 +272,7 @@ func TestToolsAndServers(t *testing.T) {
 	}
 }
 
-// An OpenAPI document becomes a server over HTTP, by its address or itself: its operations are called with the given credentials.
+// POST /v1/servers adds a server for an OpenAPI document, which is given by its address or as JSON. The operations are called with the given credentials.
 func TestAddOpenAPI(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true})

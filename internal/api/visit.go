@@ -24,7 +24,7 @@ type visit struct {
 	capability auth.Capability
 	answer     *recorder
 	conn       *counted // connection of the request; nil in tests
-	// authenticate checks the credential of the request again.
+	// authenticate checks the credential of the request. Streams call it again from time to time.
 	authenticate func(context.Context) (auth.Identity, error)
 	task, run    string // ids of the task and the run of the request, for the log
 	leave        func() // releases the slot of the request
@@ -72,8 +72,8 @@ func (a *API) event(ctx context.Context, e telemetry.Event) telemetry.Event {
 }
 
 // client returns the address of the client. It is the address of the peer or, if the peer is a trusted proxy (Options.Proxies), the address that
-// X-Forwarded-For has for the request. The last entry is from the nearest proxy. client reads the entries from the last to the first untrusted one,
-// because a client can forge those before it.
+// X-Forwarded-For has for the request. The last entry is from the nearest proxy. client reads the entries backwards from the last and stops at the first
+// untrusted address, because a client can forge all entries before it.
 func (a *API) client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -117,13 +117,13 @@ func (p *pace) deadline(now time.Time) time.Time {
 	return end
 }
 
-// recorder remembers the status, and limits how long a client may take to read.
+// recorder records the status of an answer, and limits how long a client may take to read the answer.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	pace   pace
-	// computed ends the request's turn to compute its answer. It is called when the first bytes are written, or at the end; nil if the request has no
-	// turn.
+	// computed ends the request's turn to compute its answer. It is called when the first bytes are written, or at the end. computed is nil if the request
+	// has no turn.
 	computed func()
 }
 

@@ -20,9 +20,9 @@ var errNoCredential = fmt.Errorf("%w: send an API key or a token as Authorizatio
 // errNoLocalToken replaces errNoCredential in a harness without keys.
 var errNoLocalToken = fmt.Errorf("%w: send what `harness token` prints as Authorization: Bearer …", ErrUnauthenticated)
 
-// Authenticator authenticates the senders of requests. Without an Issuer and until the first key is created, the harness is open: the local token
-// belongs to an admin, and a request without a credential has the role Anonymous. An open harness may listen on loopback only. Its
-// methods are safe for concurrent use.
+// Authenticator authenticates the senders of requests. Without an Issuer and until the first key is created, the harness is open: the local token belongs to
+// an admin, and a request without a credential has the role Anonymous. An open harness may listen on loopback only. The methods of an Authenticator are safe
+// for concurrent use.
 type Authenticator struct {
 	Keys   *Keys   // nil if there are no API keys
 	Issuer *Issuer // nil if no JWT is accepted

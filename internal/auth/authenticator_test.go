@@ -39,7 +39,7 @@ func TestAuthenticate(t *testing.T) {
 		a         *Authenticator
 		headers   []string
 		want      Identity
-		challenge string // empty: it is accepted
+		challenge string // expected challenge; empty if the request is accepted
 	}{
 		"key":                {both, []string{"Bearer " + value}, byKey, ""},
 		"scheme in any case": {both, []string{"bearer  " + value}, byKey, ""},
@@ -70,7 +70,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// Without keys, the machine's user has the local token; other programs of the machine may have tasks worked, and no more.
+// Without keys, the local token makes its holder an admin. Requests without a credential may only submit tasks.
 func TestAuthenticateOpen(t *testing.T) {
 	t.Parallel()
 	a := &Authenticator{Keys: NewKeys(&memoryKeys{}), Local: "hl_local"}
@@ -101,7 +101,7 @@ func TestAuthenticateOpen(t *testing.T) {
 	}
 }
 
-// Limits count the user that a credential is bound to, and no name that a request chooses.
+// Limits count requests by the user that a credential is bound to, and not by a user that the request names.
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	for want, id := range map[string]Identity{
@@ -113,7 +113,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// A key that is presented counts, and its prefix is not mistaken for that of a token.
+// An open harness checks the key of a request, and refuses the request if the key is unknown or mistyped.
 func TestAuthenticateOpenChecksKeys(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]*Authenticator{"no key yet": {Keys: NewKeys(&memoryKeys{})}, "no keys ever": {}} {
@@ -125,11 +125,11 @@ func TestAuthenticateOpenChecksKeys(t *testing.T) {
 	}
 }
 
-// The first key closes a harness that is open, and nothing opens it again.
+// The first key closes an open harness, which then never opens again.
 func TestAuthenticateFirstKey(t *testing.T) {
 	t.Parallel()
 	store := &memoryKeys{}
-	a, keys := &Authenticator{Keys: NewKeys(store), Local: "hl_local"}, NewKeys(store) // keys is another process
+	a, keys := &Authenticator{Keys: NewKeys(store), Local: "hl_local"}, NewKeys(store) // keys stands for another process
 	ask := func(authorization ...string) error {
 		_, err := a.Authenticate(t.Context(), request("localhost", authorization...))
 		return err
@@ -154,7 +154,7 @@ func TestAuthenticateFirstKey(t *testing.T) {
 	}
 }
 
-// Where nobody can say whether there is a key, nobody is let in.
+// If the store cannot say whether a key exists, every request is refused.
 func TestAuthenticateFailsWithTheStore(t *testing.T) {
 	t.Parallel()
 	store := &memoryKeys{fail: errors.New("disk full")}

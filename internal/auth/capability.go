@@ -35,8 +35,8 @@ func (c Capability) Identity() Identity {
 //
 //	hc1.<claims>.<signature>
 //
-// both encoded as base64url: the Capability as JSON, and HMAC-SHA-256 over the text before the last dot. A token is signed, not encrypted, so a
-// run can read its own ids. The methods of Capabilities are safe for concurrent use.
+// The claims are the Capability as JSON. The signature is HMAC-SHA-256 over the text before the last dot. Both are encoded as base64url. A token is signed,
+// not encrypted, so a run can read its own ids. The methods of Capabilities are safe for concurrent use.
 type Capabilities struct {
 	key []byte
 	ttl time.Duration

@@ -38,7 +38,7 @@ func TestCapabilityIsWhatWasIssued(t *testing.T) {
 	t.Parallel()
 	s := newTestCapabilities(t, testSecret)
 	token := mustIssue(t, s, testCapability)
-	got, err := newTestCapabilities(t, testSecret).Check(token) // in another process with the same secret
+	got, err := newTestCapabilities(t, testSecret).Check(token) // as in another process with the same secret
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestCapabilityForgeries(t *testing.T) {
 		"long":                token + strings.Repeat("A", maxCapability),
 		"signature of claims": "hc1." + claims + "." + string(s.sign(claims)),
 	}
-	for i := range token { // each character is of the signature, or under it
+	for i := range token { // each character belongs to the signature or to the text that it signs
 		for _, c := range "A-" {
 			if changed := token[:i] + string(c) + token[i+1:]; changed != token {
 				forgeries[fmt.Sprintf("character %d", i)] = changed
@@ -95,7 +95,7 @@ func TestCapabilityForgeries(t *testing.T) {
 	}
 }
 
-// What a later version signs with the same key, an older process does not half understand.
+// A token with a valid signature is refused if its claims are incomplete, or if they have a field of a later version.
 func TestCapabilityOfUnknownForm(t *testing.T) {
 	t.Parallel()
 	s := newTestCapabilities(t, testSecret)
@@ -180,7 +180,7 @@ func FuzzCapability(f *testing.F) {
 			}
 		}
 		check(token)
-		body := capabilityPrefix + base64url.EncodeToString([]byte(claims)) // past the signature, to the decoder
+		body := capabilityPrefix + base64url.EncodeToString([]byte(claims)) // a valid signature, so that the claims reach the decoder
 		check(body + "." + string(s.sign(body)))
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 // Errors of this package wrap one of these errors if the fault is the caller's or the issuer's.
 var (
-	ErrUnauthenticated = errors.New("not authenticated")               // HTTP 401, with Challenge
+	ErrUnauthenticated = errors.New("not authenticated")               // HTTP 401, with the header that Challenge returns
 	ErrForbidden       = errors.New("not allowed")                     // HTTP 403
 	ErrUnavailable     = errors.New("authentication is not available") // HTTP 503: the issuer does not answer
 	ErrCapability      = errors.New("invalid auth token")              // HTTP 403, for the token of a run, see Capabilities
@@ -39,7 +39,7 @@ func ParseRole(name string) (Role, error) {
 
 // Principals that are not API keys.
 const (
-	local      = "local" // every caller of a harness without keys, whatever user a request names
+	local      = "local" // principal of every caller of a harness without keys, whatever user a request names
 	oidcPrefix = "oidc:" // prefix of the subject of a JWT, so that no subject can pass for an API key or for local
 )
 

@@ -71,7 +71,7 @@ func TestCleanUser(t *testing.T) {
 	}
 }
 
-// Ids that the original system would have merged have directories of their own.
+// User ids that the original system would have merged have different directories.
 func TestCleanUsersHaveDirectories(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}

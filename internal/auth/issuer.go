@@ -27,7 +27,7 @@ type IssuerOptions struct {
 	UserClaim  string        // claim with the user that the token acts for; by default "sub"
 	RolesClaim string        // claim with the token's roles, as an array or separated by spaces; if empty, every token has the role user
 	Skew       time.Duration // tolerated difference of clocks; 0 means one minute
-	Client     *http.Client  // nil makes the issuer create its own client
+	Client     *http.Client  // client for requests to the issuer; may be nil
 }
 
 // Issuer checks JWTs: ID tokens and access tokens. It fetches the issuer's keys when it checks the first token; see keySet. Its methods are

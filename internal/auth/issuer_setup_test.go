@@ -20,18 +20,18 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// fakeIssuer is an OpenID Connect issuer: discovery and keys. It answers over a connection (server) or, for tests with
-// a clock of their own, without one (as an http.RoundTripper).
+// fakeIssuer is an OpenID Connect issuer with discovery and keys. It answers over a connection (see serve) or, in tests with a fake clock, as an
+// http.RoundTripper.
 type fakeIssuer struct {
 	url     string
-	name    string // what it calls itself; empty: url
-	keysURI string // empty: its own
+	name    string // issuer in the discovery document; empty means url
+	keysURI string // jwks_uri in the discovery document; empty means the issuer's own
 	fetches atomic.Int64
 
 	mu   sync.Mutex
-	keys []any // jose.JSONWebKey, or whatever JSON a test wants there
+	keys []any // published keys: jose.JSONWebKey, or any JSON
 	down bool
-	hang bool // it accepts requests and never answers
+	hang bool // the issuer accepts requests and never answers
 }
 
 const inMemory = "https://issuer.test"
@@ -155,7 +155,7 @@ func newEdKey(t *testing.T, id string) *signingKey {
 	return &signingKey{id, jose.EdDSA, private}
 }
 
-// token signs the claims of a good token, changed by change; a claim that is nil is left out.
+// token returns a signed token with the claims of a valid one, changed by change. A claim that is nil in change is left out.
 func (k *signingKey) token(t *testing.T, issuer string, change map[string]any) string {
 	t.Helper()
 	return sign(t, k.algorithm, k.private, map[jose.HeaderKey]any{"kid": k.id}, goodClaims(issuer, change))

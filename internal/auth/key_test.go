@@ -22,7 +22,7 @@ func TestKeyValueIsWellFormed(t *testing.T) {
 			used[r]++
 		}
 	}
-	// 64,000 characters of 62: about 1,032 of each, and with probability 1 - 1e-9 between 800 and 1,270.
+	// Of 64,000 characters, each of the 62 different ones occurs about 1,032 times, and with probability 1 - 1e-9 between 800 and 1,270 times.
 	for _, r := range base62 {
 		if used[r] < 800 || used[r] > 1270 {
 			t.Errorf("character %q occurs %d times", r, used[r])

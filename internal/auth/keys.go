@@ -40,8 +40,8 @@ func NewKeys(s KeyStore) *Keys { return &Keys{store: s} }
 type NewKey struct {
 	Name  string
 	User  string        // the user that the key acts for; empty for any user
-	Roles []Role        // none means User
-	TTL   time.Duration // 0 means that the key does not expire
+	Roles []Role        // roles of the key; if empty, the key has the role User
+	TTL   time.Duration // lifetime of the key; 0 means that the key does not expire
 }
 
 // Create creates a key. The key's value is only returned, never stored.
@@ -118,7 +118,7 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 		return Identity{Principal: key.ID}, err
 	}
 	if key.LastUsed == nil || now.Sub(*key.LastUsed) >= touchEvery {
-		_ = k.store.TouchKey(ctx, key.ID, now) // the time is optional: a full disk must not lock keys out
+		_ = k.store.TouchKey(ctx, key.ID, now) // the error is ignored, because a full disk must not lock keys out
 	}
 	return Identity{Principal: key.ID, User: key.User, Roles: key.roles()}, nil
 }

@@ -16,7 +16,7 @@ import (
 
 var errNoKey = errors.New("no such key")
 
-// memoryKeys is a KeyStore.
+// memoryKeys is a KeyStore in memory.
 type memoryKeys struct {
 	mu      sync.Mutex
 	keys    []Key
@@ -154,7 +154,7 @@ func TestKeysRefuse(t *testing.T) {
 	}
 }
 
-// A harness whose only key is revoked must not open.
+// A harness whose only key is revoked must not be open.
 func TestKeysAnyCountsRevokedOnes(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys(&memoryKeys{})

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Bounds of fetching the keys of an issuer.
+// Limits of fetching the keys of an issuer.
 const (
 	keysFresh    = time.Hour        // age from which keys are fetched again
 	keysStale    = 24 * time.Hour   // age from which keys are no longer used, even if the issuer does not answer

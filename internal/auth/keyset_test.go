@@ -113,7 +113,7 @@ func TestIssuerIsResolvedLazily(t *testing.T) {
 	})
 }
 
-// An issuer that is away locks nobody out for a day, and nobody waits for it but the first.
+// If an issuer does not answer, its tokens stay valid for a day, and only the first request waits for the issuer.
 func TestIssuerOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestIssuerOutage(t *testing.T) {
 	})
 }
 
-// The fetch belongs to all who wait for it: the one who began it can go.
+// A fetch continues when the request that began it ends, because other requests wait for it.
 func TestIssuerFetchOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
-// limitedCallers is the number of callers that a Limiter remembers, the most recent ones.
+// limitedCallers is the number of callers that a Limiter remembers. It forgets the caller whose last request is the oldest.
 const limitedCallers = 1 << 16
 
 const (
@@ -23,8 +23,9 @@ const (
 
 // Rates counts the requests of callers for all processes that share a store. Its methods are safe for concurrent use.
 type Rates interface {
-	// Take counts n requests of a caller against the limit of this name, all of them or none. A request takes the time every to drain, and a caller may be
-	// ahead by the time all. ahead is by how much it is ahead now; it is 0 if that is not known. every and all are whole microseconds.
+	// Take counts n requests of a caller against the limit with this name, all of them or none (GCRA). Each request puts the caller ahead by the time every.
+	// ok is false if the caller would be ahead by more than all. The result ahead is the time by which the caller is ahead now; it is 0 if that is unknown.
+	// every and all are whole microseconds.
 	Take(ctx context.Context, caller, limit string, n int, every, all time.Duration) (ok bool, ahead time.Duration, err error)
 }
 
@@ -36,7 +37,7 @@ type Limiter struct {
 	mu   sync.Mutex // needed because the algorithm fails when many goroutines change the count of one caller
 	gcra *throttled.GCRARateLimiterCtx
 
-	rates  Rates // nil: the limit is that of this process
+	rates  Rates // counts of all processes; nil if the limit holds for this process only
 	name   string
 	logger *slog.Logger
 
@@ -45,17 +46,17 @@ type Limiter struct {
 	away   time.Time // time until which rates is not used
 }
 
-// asked is what a Limiter asks Rates for a caller. At most one call of Take is in progress for each caller.
+// asked holds the requests of a caller that wait for an answer of Rates. At most one call of Take is in progress for each caller.
 type asked struct {
 	waiting []chan allowed
-	busy    bool      // A goroutine answers waiting.
+	busy    bool      // a goroutine is answering the requests in waiting
 	refused time.Time // time until which no request is allowed
 }
 
 // allowed is the answer to a request.
 type allowed struct {
 	ok    bool
-	ahead time.Duration // see Rates
+	ahead time.Duration // time by which the caller is ahead; see Rates
 	err   error
 }
 
@@ -76,7 +77,7 @@ func NewLimiter(max int, window time.Duration) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	every := (window/time.Duration(max) + time.Microsecond - 1).Truncate(time.Microsecond) // rounded up, so that no more are allowed
+	every := (window/time.Duration(max) + time.Microsecond - 1).Truncate(time.Microsecond) // rounded up, so that no more than max requests are allowed
 	return &Limiter{max: max, every: every, all: every * time.Duration(max), gcra: gcra, asked: map[string]*asked{}}, nil
 }
 
@@ -86,9 +87,9 @@ func (l *Limiter) Share(rates Rates, name string, logger *slog.Logger) {
 	l.rates, l.name, l.logger = rates, name, logger
 }
 
-// Allow counts a request of a caller. limit is the number of requests allowed at once, and remaining is how many of them are left. If ok is
-// false, after is the time until the next request is allowed. If ok is true, after is the time until remaining equals limit again. If the limit is shared,
-// Allow waits for the answer of the other processes' store, about a second at most.
+// Allow counts a request of a caller. limit is the number of requests allowed at once, and remaining is how many of them are left. If ok is false, after is
+// the time until the next request is allowed. If ok is true, after is the time until remaining equals limit again. If the limit is shared, Allow waits for
+// the answer of Rates, for about a second at most.
 func (l *Limiter) Allow(caller string) (ok bool, limit, remaining int, after time.Duration) {
 	if l.rates == nil {
 		return l.allow(caller)
@@ -98,13 +99,13 @@ func (l *Limiter) Allow(caller string) (ok bool, limit, remaining int, after tim
 	case a.err != nil:
 		return l.allow(caller)
 	case a.ok:
-		l.allow(caller) // counted here too, for the time when the store does not answer
+		l.allow(caller) // also counted in this process, for the time when the store does not answer
 		return true, l.max, l.free(a.ahead), a.ahead
 	}
 	return false, l.max, 0, max(a.ahead+l.every-l.all, time.Nanosecond)
 }
 
-// allow is Allow for the requests of this process.
+// allow does the same as Allow with the counts of this process only.
 func (l *Limiter) allow(caller string) (ok bool, limit, remaining int, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,12 +116,12 @@ func (l *Limiter) allow(caller string) (ok bool, limit, remaining int, after tim
 	return true, result.Limit, result.Remaining, result.ResetAfter
 }
 
-// free returns how many requests a caller may send at once.
+// free returns how many requests a caller who is ahead by this time may send at once.
 func (l *Limiter) free(ahead time.Duration) int { return int((l.all - max(ahead, 0)) / l.every) }
 
 var errAway = errors.New("the counts of requests did not answer a moment ago")
 
-// ask counts a request in the counts of all processes. Requests of one caller that arrive while Take is in progress are counted by its next call.
+// ask counts a request in the counts of all processes. If a call of Take is in progress for the caller, the next call of Take counts the request.
 func (l *Limiter) ask(caller string) allowed {
 	l.asking.Lock()
 	now := time.Now()
@@ -150,7 +151,7 @@ func (l *Limiter) ask(caller string) allowed {
 	return <-answer
 }
 
-// forget removes the callers of which nothing is known that matters. asking must be locked.
+// forget removes the callers that have no waiting requests and whose time of refusal is over. Its caller must hold the lock asking.
 func (l *Limiter) forget(now time.Time) {
 	for caller, of := range l.asked {
 		if !of.busy && !now.Before(of.refused) {
@@ -202,7 +203,7 @@ func (l *Limiter) take(caller string, n int) (int, allowed) {
 		if ok || err != nil {
 			return n, allowed{ok, ahead, err}
 		}
-		free := min(l.free(ahead), n-1) // lower with each try
+		free := min(l.free(ahead), n-1) // free decreases with each round, so the loop ends
 		if free < 1 {
 			return 0, allowed{ahead: max(ahead, l.all-l.every)}
 		}

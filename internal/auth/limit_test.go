@@ -21,14 +21,14 @@ func newTestLimiter(t *testing.T, max int, window time.Duration) *Limiter {
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newTestLimiter(t, 100, 15*time.Minute) // the original's default
+		l := newTestLimiter(t, 100, 15*time.Minute) // the default of the original system
 		for i := range 100 {
 			ok, _, remaining, reset := l.Allow("alice")
 			if want := time.Duration(i+1) * 9 * time.Second; !ok || remaining != 99-i || reset != want {
 				t.Fatalf("request %d: %t, %d remaining, reset in %s, want %s", i, ok, remaining, reset, want)
 			}
 		}
-		for range 3 { // what is refused does not count
+		for range 3 { // refused requests do not count
 			if ok, _, remaining, after := l.Allow("alice"); ok || remaining != 0 || after != 9*time.Second {
 				t.Fatalf("request 101: %t, %d remaining, again in %s", ok, remaining, after)
 			}
@@ -87,7 +87,7 @@ func TestLimiterUnderContention(t *testing.T) {
 	}
 }
 
-// The limiter forgets those that asked longest ago, and remembers the others.
+// The limiter forgets the callers whose last request is the oldest, and remembers the others.
 func TestLimiterForgetsOldUsers(t *testing.T) {
 	t.Parallel()
 	l := newTestLimiter(t, 1, 24*time.Hour)

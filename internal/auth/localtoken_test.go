@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Processes that start together agree on one token, in a file that its owner alone can read.
+// Processes that start at the same time get the same token, from a file that only its owner can read.
 func TestLocalToken(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -36,7 +36,7 @@ func TestLocalToken(t *testing.T) {
 	}
 }
 
-// A file that others can read, or that holds something else, is refused with the remedy.
+// A file that other users can read, or that contains no token, is refused. The error says what to do.
 func TestLocalTokenRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -40,7 +40,7 @@ func NewLogin(issuer *Issuer, id, secret string) *Login {
 	return &Login{issuer: issuer, id: id, secret: secret}
 }
 
-// Issuer returns the host of the issuer, for people.
+// Issuer returns the host of the issuer, for display.
 func (l *Login) Issuer() string {
 	u, err := url.Parse(l.issuer.opt.URL)
 	if err != nil {
@@ -150,7 +150,7 @@ func (l *Login) discover(ctx context.Context) (discovery, error) {
 	return l.found, l.discoverFail
 }
 
-// word returns an OAuth error code. It replaces any other text.
+// word returns a text that has the form of an OAuth error code. It replaces any other text by a fixed one.
 func word(code string) string {
 	if code == "" || len(code) > 60 || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz_") != "" {
 		return "for a reason that is no code"

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestLoginOfSilentIssuer: one login waits for an issuer that does not answer, and those after it do not.
+// TestLoginOfSilentIssuer checks that only the first login waits for an issuer that does not answer.
 func TestLoginOfSilentIssuer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

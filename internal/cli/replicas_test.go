@@ -17,10 +17,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/postgrestest"
 )
 
-// piiKeys are keys of personal data.
+// piiKeys are two keys that encrypt personal data.
 var piiKeys = [2]string{"q7bN0m0c5nGxj1q0hY3o8uW2l5r6t9v4s1d8f0g7h3k=", "Zk3vP8xT1yR6wQ9sL2nM5bV7cX4zA0dF8gH1jK6uE3o="}
 
-// replicas returns users in directories of their own, whose harnesses share a store, and the servers of the MCP server mailer.
+// replicas returns n fixtures with different directories. Their harnesses share a store and the outbox of the MCP server mailer.
 func replicas(t *testing.T, n int, settings string) (all []*fixture) {
 	t.Helper()
 	store := postgrestest.Start(t, postgrestest.Fast...).Schema(t)
@@ -36,7 +36,7 @@ func replicas(t *testing.T, n int, settings string) (all []*fixture) {
 	return all
 }
 
-// bearer returns the header of requests with a new key of an admin.
+// bearer creates a key of an admin. It returns the header of requests with this key, and the id of the key.
 func (f *fixture) bearer() (header []string, id string) {
 	f.t.Helper()
 	var made struct{ ID, Key string }
@@ -44,7 +44,7 @@ func (f *fixture) bearer() (header []string, id string) {
 	return []string{"Authorization", "Bearer " + made.Key}, made.ID
 }
 
-// What a person decides at one server holds for a run of another one, whose state directory is another.
+// A decision at one server applies to a run of another server with a different state directory.
 func TestReplicasApproval(t *testing.T) {
 	t.Parallel()
 	all := replicas(t, 2, "")
@@ -55,7 +55,7 @@ func TestReplicasApproval(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &out); err != nil || out.Approval == nil {
 		t.Fatalf("%d %s", status, text)
 	}
-	if code := a.stop(); code != 0 { // the run goes on at the other server
+	if code := a.stop(); code != 0 { // the run continues at the other server
 		t.Fatalf("exit code %d: %s", code, a.log)
 	}
 	if status, text := b.do("POST", "/v1/approvals/"+out.Approval.ID, `{"decision":"approve"}`, key...); status != http.StatusOK {
@@ -73,7 +73,7 @@ func TestReplicasApproval(t *testing.T) {
 	}
 }
 
-// A server whose key of personal data is not that of the others does not start; it does if there are no others.
+// A server whose key of personal data differs from that of the other servers does not start. It starts if there are no other servers.
 func TestReplicasOtherKey(t *testing.T) {
 	t.Parallel()
 	all := replicas(t, 2, "")
@@ -96,7 +96,7 @@ func TestReplicasOtherKey(t *testing.T) {
 	ask(other.serve())
 }
 
-// The rate limit of a caller is one for all servers.
+// All servers count the requests of a caller against the same rate limit.
 func TestReplicasRateLimit(t *testing.T) {
 	t.Parallel()
 	all := replicas(t, 2, "server: {rateLimit: {max: 6, window: 1h}}")
@@ -122,7 +122,8 @@ func TestReplicasRateLimit(t *testing.T) {
 	}
 }
 
-// browse sends a request of a browser to a server behind a name, with a cookie, and returns the answer and its text.
+// browse sends a request as a browser does, with a cookie. The host is localhost:3000 for every server, as behind a load balancer. browse returns the answer
+// and its text.
 func (s *server) browse(method, path, cookie string, form url.Values) (page, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(form.Encode()))
@@ -146,7 +147,7 @@ func (s *server) browse(method, path, cookie string, form url.Values) (page, str
 	return page{answer.StatusCode, answer.Header}, string(text)
 }
 
-// page is what a browser gets, without the text.
+// page is the answer to a browser, without its text.
 type page struct {
 	StatusCode int
 	Header     http.Header
@@ -154,7 +155,7 @@ type page struct {
 
 var csrf = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 
-// A session of the dashboard holds at all servers, and ends at all of them with a logout, and with its key. So does a key.
+// A session of the dashboard is valid at all servers. A logout ends it at all servers, as does the revocation of its key. All servers refuse a revoked key.
 func TestReplicasRevocation(t *testing.T) {
 	t.Parallel()
 	all := replicas(t, 2, "")

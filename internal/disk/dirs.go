@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// MakeDirs creates a directory and its missing parents, accessible to their owner only. made are the directories that it created, the outermost first, even
-// if it returns an error.
+// MakeDirs creates a directory and its missing parents, accessible to their owner only. made lists the directories that MakeDirs created, the outermost
+// first, also if there is an error.
 func MakeDirs(dir string) (made []string, err error) {
 	var missing []string
 	for at := dir; ; at = filepath.Dir(at) {

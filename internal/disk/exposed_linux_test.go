@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// exposedVar names the directories that the test looks at as another user.
+// exposedVar is the environment variable with the directories that the test checks as another user.
 const exposedVar = "HARNESS_TEST_EXPOSED"
 
-// A volume of Kubernetes with fsGroup belongs to root, and the group of the harness, which has no other member, may change it. One that another group
-// may change is not used.
+// A volume of Kubernetes with fsGroup belongs to root, and may be changed by the group of the harness, which has no other member. A volume that another group
+// may change is refused.
 func TestExposedVolume(t *testing.T) {
-	const id = 12345 // of a user and a group without names
+	const id = 12345 // id of a user and of a group without names
 	if dirs := os.Getenv(exposedVar); dirs != "" {
 		for dir := range strings.SplitSeq(dirs, ":") {
 			fmt.Println(Exposed(dir))

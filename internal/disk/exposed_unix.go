@@ -72,7 +72,7 @@ func changeable(at, place string, mine []int) error {
 	case mode&fs.ModeSymlink != 0 || shared || mode&0o022 == 0 || !keepsModes(at):
 	case mode&0o002 != 0:
 		return fmt.Errorf("all users of this machine can change %s; chmod o-w %s", what, at)
-	case !private(int(stat.Uid), int(stat.Gid)) && !private(os.Getuid(), int(stat.Gid)): // the latter is a volume of Kubernetes with fsGroup
+	case !private(int(stat.Uid), int(stat.Gid)) && !private(os.Getuid(), int(stat.Gid)): // the second condition is for volumes of Kubernetes with fsGroup
 		return fmt.Errorf("the group with the id %d can change %s; chmod g-w %s", stat.Gid, what, at)
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 // lockPause is the time between two attempts of Lock; Lock gets no notice when another process releases the lock.
 const lockPause = 50 * time.Millisecond
 
-// Lock waits until it has the lock of the file at path, or until ctx ends; then the error wraps the cause of ctx. It creates the file and its directory if
-// they are absent. waited reports whether it had to wait for another holder, in this or another process. unlock does not remove the file; a holder that wants
-// to remove it must do so before unlocking.
+// Lock waits until it has the lock of the file at path, or until ctx ends; then the error wraps the cause of ctx. Lock creates the file and its directory if
+// they are absent. waited reports whether Lock had to wait for another holder, in this or another process. unlock does not remove the file; a holder that
+// wants to remove it must do so before unlocking.
 func Lock(ctx context.Context, path string) (unlock func() error, waited bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, false, err

@@ -110,7 +110,7 @@ func partFinding(name, detail string, err error) Finding {
 	return Found(name, "failed", err.Error(), "")
 }
 
-// away adds to the finding of a part that does not work what follows from that.
+// away adds the effect of the failure to the finding of a failed part.
 func away(h Harness, name string, f Finding) Finding {
 	for _, p := range h.Probes() {
 		if p.Name == name && f.State == "failed" {

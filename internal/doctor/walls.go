@@ -29,8 +29,7 @@ type Wall struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-// sandboxFinding opens a tier, starts a runner in it and reports which walls it has. The failure of a tier that is not configured is only a
-// warning.
+// sandboxFinding opens a tier, starts a runner in it and reports the walls of the runner. The failure of a tier that is not configured is only a warning.
 func sandboxFinding(ctx context.Context, h Harness, tier string, configured bool) Finding {
 	name := "sandbox " + tier
 	began := time.Now()

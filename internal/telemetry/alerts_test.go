@@ -16,7 +16,7 @@ import (
 
 const deploy = "../../deploy/"
 
-// exported returns the metrics that a server exports, with the labels of each; histograms under the names of their series.
+// exported returns the metrics that a server exports, with the labels of each. A histogram is listed by the names of its series.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	m := NewMetrics()
@@ -93,7 +93,7 @@ func groupedFunction(expr, name string) bool {
 	return regexp.MustCompile(`\b` + name + `\s+(by|without)\b`).MatchString(expr)
 }
 
-// TestAlerts: alerts and the board use metrics that the harness exports, and operators find what to do about each alert.
+// TestAlerts checks that alerts and the board use metrics that the harness exports, and that docs/OPERATIONS.md says what to do about each alert.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	metrics := exported(t)

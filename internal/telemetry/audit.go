@@ -52,7 +52,7 @@ const (
 
 // Event is an event that matters to security.
 type Event struct {
-	Time      time.Time // zero means now
+	Time      time.Time // time of the event; zero means now
 	UserID    string    // if UserID and SessionID are empty, Audit uses the values of WithUser
 	SessionID string
 	Type      EventType
@@ -75,9 +75,9 @@ type Auditor struct {
 
 // AuditFile configures the file of audit events.
 type AuditFile struct {
-	Log      *audit.Log          // nil if there is no file
+	Log      *audit.Log          // audit log in the file; nil if there is no file
 	Required bool                // whether Ready fails while the file cannot be written
-	Redact   func(string) string // changes every text; nil changes nothing
+	Redact   func(string) string // changes every text; may be nil
 	Report   *slog.Logger        // logger of failures of the file
 }
 
@@ -105,7 +105,7 @@ type userKey struct{}
 
 type user struct{ id, session string }
 
-// WithUser returns a context whose audit events are those of a user, and of a session if it is not empty.
+// WithUser returns a context whose audit events are those of a user, and of a session if session is not empty.
 func WithUser(ctx context.Context, id, session string) context.Context {
 	return context.WithValue(ctx, userKey{}, user{id, session})
 }
@@ -212,7 +212,7 @@ func concealed(text string) string {
 	})
 }
 
-// details returns the details of an audit event as attributes. It replaces a value of a type that is not allowed by the name of the type.
+// details returns the details of an audit event as attributes. If the type of a value is not allowed, it replaces the value by the name of the type.
 func details(m map[string]any) []slog.Attr {
 	keys := slices.Sorted(maps.Keys(m))
 	attrs := make([]slog.Attr, 0, len(keys))

@@ -150,7 +150,7 @@ func (m *Metrics) ModelTurn(info model.Info, usage model.Usage, cost *float64, d
 		"input": usage.Input, "cached_input": usage.CachedInput, "cache_write": usage.CacheWrite,
 		"output": usage.Output, "reasoning": usage.Reasoning,
 	} {
-		if n > 0 { // a counter panics if it would go down
+		if n > 0 { // a counter panics if n is negative
 			m.modelTokens.WithLabelValues(info.Provider, name, kind).Add(float64(n))
 		}
 	}

@@ -235,7 +235,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Scrapes within stateTime share what was read. While the store is away, what it has is left out.
+// Scrapes within stateTime share the state that was read. While the store does not answer, the counts of the store are left out.
 func TestMetricsOfTheStore(t *testing.T) {
 	t.Parallel()
 	m, now, reads := NewMetrics(), time.Unix(1000, 0), 0

@@ -21,7 +21,7 @@ import (
 
 // Settings for sending spans. OpenTelemetry's own client for HTTP is not used, because it links gRPC, which makes a program 5 MB larger.
 const (
-	retryFirst  = time.Second      // pause before the second attempt; doubled for each further one
+	retryFirst  = time.Second      // pause before the second attempt; it doubles with each further attempt
 	retryMost   = 15 * time.Second // maximum pause between attempts
 	complainOn  = 5 * time.Minute  // minimum pause between two log lines about a collector that fails
 	maxResponse = 64 << 10         // maximum number of bytes that are read of an answer

@@ -19,8 +19,8 @@ import (
 func TestNewTracer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, endpoint, env string // variables, separated by semicolons
-		url                 string // expected address; empty: no tracer
+		name, endpoint, env string // env holds variables, separated by semicolons
+		url                 string // expected address; empty if no tracer is expected
 		err                 string
 	}{
 		{"nothing", "", "", "", ""},
@@ -104,7 +104,7 @@ func TestExportGivesUp(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		transport http.RoundTripper
-		attempts  int // expected number of attempts; 0: several
+		attempts  int // expected number of attempts; 0 means several
 		why       string
 	}{
 		"refused": {answers(http.StatusUnauthorized, nil), 1, "HTTP 401"},
@@ -161,7 +161,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		if err := tracer.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		synctest.Wait() // until the goroutines of the export have ended; otherwise synctest reports a deadlock
+		synctest.Wait() // waits until the goroutines of the export have ended; otherwise synctest reports a deadlock
 		if took := time.Since(begin); took != 2*time.Second {
 			t.Errorf("it took %s", took)
 		}

@@ -19,7 +19,7 @@ type ReportOptions struct {
 	Version string // version of the harness
 	// Redact changes every text on its way into a report; nil changes nothing.
 	Redact func(string) string
-	Client *http.Client // nil means a client of its own
+	Client *http.Client // client for sending reports; may be nil
 }
 
 // Limits of the number of reports, because a repeated error says nothing new.

@@ -16,7 +16,7 @@ import (
 // State provides counts at the time of a scrape. Its functions must not wait long, and are safe for concurrent use.
 type State struct {
 	TasksRunning func() int
-	Load         func(context.Context) (task.Load, error) // work in the store
+	Load         func(context.Context) (task.Load, error) // counts of the work in the store
 	Probes       []part.Probe
 	Tiers        []string                                                // tiers of the sandbox
 	Runners      func(tier string) (started, idle int, c sandbox.Counts) // runners alive or starting, idle runners, counts of events
@@ -31,11 +31,11 @@ func (m *Metrics) Watch(s State) {
 	}
 }
 
-// stateTime is how long scrapes share what was read from the store and from other parts.
+// stateTime is the time for which scrapes share the state that was read from the store and from other parts.
 const stateTime = 5 * time.Second
 
-// stateCollector collects counts of tasks and the state of parts. While the store is away, it leaves out what the store has: a 0 would make an autoscaler
-// end processes.
+// stateCollector collects counts of tasks and the state of parts. While the store does not answer, it leaves out the counts of the store, because a 0 would
+// make an autoscaler end processes.
 type stateCollector struct {
 	State
 

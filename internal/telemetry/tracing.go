@@ -28,7 +28,7 @@ type TracingOptions struct {
 	Environ []string
 	Version string // version of the harness
 	Log     *slog.Logger
-	Client  *http.Client // nil means a client of its own
+	Client  *http.Client // client for requests to the collector; may be nil
 	// Redact changes names and attributes that are texts; nil changes nothing.
 	Redact func(string) string
 }
@@ -54,7 +54,7 @@ func NewTracer(o TracingOptions) (*Tracer, error) {
 		attrs = append(attrs, attribute.String(k, v))
 	}
 	if name := env["OTEL_SERVICE_NAME"]; name != "" {
-		attrs = append(attrs, attribute.String("service.name", name)) // the last attribute with a name counts
+		attrs = append(attrs, attribute.String("service.name", name)) // the last of several attributes with the same name counts
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	t := &Tracer{client: c, redact: func(s string) string {
@@ -117,7 +117,7 @@ func variables(environ []string) map[string]string {
 	return out
 }
 
-// pairs reads "name=value,name=value" with percent-encoded values. The error contains none of them.
+// pairs reads "name=value,name=value" with percent-encoded values. The error contains no names and no values.
 func pairs(s string) (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(s, ",") {

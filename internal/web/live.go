@@ -107,14 +107,14 @@ func (v *visit) follow(path, of string, make func(kind string, id int64, data []
 	if after := v.query("after"); after != "" {
 		r.URL.RawQuery = url.Values{"after": {after}}.Encode()
 	}
-	if last := v.r.Header.Get("Last-Event-ID"); last != "" { // newer than the parameter of the address
+	if last := v.r.Header.Get("Last-Event-ID"); last != "" { // the header is newer than the parameter in the URL
 		r.Header.Set("Last-Event-ID", last)
 	}
 	v.s.opt.Uncounted.ServeHTTP(&parts{ResponseWriter: v.w, of: of, rendered: &v.s.rendered, make: make}, r)
 	return nil
 }
 
-// lookForLogout is the interval at which the stream of a page looks whether its session has ended.
+// lookForLogout is the interval at which the stream of a page checks whether its session has ended.
 const lookForLogout = 5 * time.Second
 
 // endWith calls end when the session of the reader has ended, until ctx ends.
@@ -157,7 +157,7 @@ type writing struct {
 	key []byte // input from which a part is rendered
 }
 
-// writings are shared by the streams, since most of them wait and few write at the same time.
+// writings holds buffers that streams share, because most streams wait and few write at the same time.
 var writings = sync.Pool{New: func() any { return new(writing) }}
 
 // Unwrap lets http.ResponseController flush.

@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// session is a reader's login: the credential, sealed in a cookie of the browser. The server does not store it. So a session survives
-// restarts and is valid for every server with the same key. It ends with the credential, or with a logout, which Options.Once notes.
+// session is a reader's login: the credential, sealed in a cookie of the browser. The server stores no sessions, so a session survives restarts and is valid
+// for every server with the same key. It ends with the credential, or with a logout, which Options.Once records.
 type session struct {
 	Credential string    `json:"c"`
 	Expires    time.Time `json:"e"`
-	ID         string    `json:"i"` // random
+	ID         string    `json:"i"` // random id
 }
 
 const (
@@ -64,7 +64,7 @@ func newSessions(key []byte, once Once, now func() time.Time) (*sessions, error)
 	return &sessions{aead: aead, mac: mac, once: once, now: now}, err
 }
 
-// seal seals a session for a purpose, such as a cookie or a link. unseal accepts it for the same purpose only.
+// seal seals a session for a purpose, such as a cookie or a link. unseal accepts the result for the same purpose only.
 func (s *sessions) seal(purpose, credential string, expires time.Time) (string, error) {
 	text, err := json.Marshal(session{credential, expires, rand.Text()})
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *sessions) ended(ctx context.Context, of session) (bool, error) {
 	return s.once.Reached(ctx, "", endedKey(of), 1)
 }
 
-// endedKey is the key under which Once notes the end of a session.
+// endedKey is the key under which Once records the end of a session.
 func endedKey(of session) string { return "dashboard session " + of.ID }
 
 // begin gives a browser a session, which ends with its credential at the latest. expires is zero if the expiry of the credential is unknown.

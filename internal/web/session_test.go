@@ -104,7 +104,7 @@ func TestSessions(t *testing.T) {
 	if got := anybody.get("/", "Cookie", name+"="+once); got.status != http.StatusSeeOther {
 		t.Errorf("the code of a link as a cookie: %d", got.status)
 	}
-	copied := r.client.Jar.Cookies(at)[0].String() // what somebody else may have of it
+	copied := r.client.Jar.Cookies(at)[0].String() // copy of the cookie, as another person may have it
 	if got := anybody.get("/", "Cookie", copied); got.status != http.StatusOK {
 		t.Errorf("a copy of the cookie before the logout: %d", got.status)
 	}
@@ -165,7 +165,7 @@ func TestLogoutEndsStreams(t *testing.T) {
 	t.Parallel()
 	w := setup(t, false)
 	r, other := w.login(w.token), w.login(w.token)
-	id, _ := w.run(w.token, "return await tools.notes.write({title: 'x'})") // it waits for an approval
+	id, _ := w.run(w.token, "return await tools.notes.write({title: 'x'})") // the run waits for an approval
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	open := func(r *reader) io.ReadCloser {

@@ -66,7 +66,7 @@ func render(chart string, values map[string]any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// kinds has an empty object of each kind that the chart may have.
+// kinds maps each kind that the chart may contain to a function that returns an empty object.
 var kinds = map[string]func() runtime.Object{
 	"apps/v1 Deployment":                     func() runtime.Object { return &appsv1.Deployment{} },
 	"autoscaling/v2 HorizontalPodAutoscaler": func() runtime.Object { return &autoscalingv2.HorizontalPodAutoscaler{} },
@@ -78,7 +78,7 @@ var kinds = map[string]func() runtime.Object{
 	"policy/v1 PodDisruptionBudget":          func() runtime.Object { return &policyv1.PodDisruptionBudget{} },
 }
 
-// objects decodes manifests. Unknown and repeated fields are errors, also those that differ from a known one by case only.
+// objects decodes manifests. Unknown and repeated fields are errors, as are fields whose names differ from known ones only by case.
 func objects(text []byte) (all map[string]runtime.Object, err error) {
 	all = map[string]runtime.Object{}
 	for doc := range strings.SplitSeq("\n"+string(text), "\n---\n") {

@@ -13,7 +13,7 @@ import (
 
 const chart = "../../deploy/kubernetes"
 
-// TestManifests: the manifests are what the chart renders, and objects of Kubernetes without unknown fields.
+// TestManifests checks that the manifests are what the chart renders, and that they are Kubernetes objects without unknown fields.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	want, err := render(chart, nil)
@@ -50,7 +50,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestAllParts: with everything switched on, the chart renders objects without unknown fields.
+// TestAllParts checks that the chart with everything switched on renders objects without unknown fields.
 func TestAllParts(t *testing.T) {
 	t.Parallel()
 	text, err := render(chart, map[string]any{
@@ -77,7 +77,7 @@ func TestAllParts(t *testing.T) {
 	}
 }
 
-// TestStrict: a field that Kubernetes does not know is refused, and so is one that differs by case.
+// TestStrict checks that a field that Kubernetes does not know is refused, even if it differs from a known one only by case.
 func TestStrict(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 )
 
-// Common has the secrets that all processes on one store share. They are in the store, sealed. Its methods are safe for concurrent use.
+// Common provides the secrets that all processes with the same store share. The store holds them sealed. Its methods are safe for concurrent use.
 type Common struct {
 	Keys   func() (*Keys, error)
 	Store  func() (CommonStore, error)
@@ -19,15 +19,16 @@ type Common struct {
 type CommonStore interface {
 	// Remote reports whether processes on other machines may use the store.
 	Remote() bool
-	// Replace sets the value of a subject if its value is old, or if old is nil and it has none. It returns the value that the subject has then.
+	// Replace sets the value of a subject if the current value is old, or if old is nil and the subject has no value. It returns the value that the subject
+	// has afterwards.
 	Replace(ctx context.Context, subject string, old, value []byte) (now []byte, err error)
 	// OtherWorker returns the name of another process that works the queue, or "" if there is none.
 	OtherWorker(ctx context.Context) (name string, err error)
 }
 
-// Key returns the secret of this name. own returns the secret of this process, which stays its own on a store of one machine. The secret of other
-// stores is that of the first process which called Key. If this process cannot open it, Key replaces it, but only if no other process works the queue:
-// else the error says that the keys of personal data differ.
+// Key returns the secret with this name. own returns the secret of this process. If the store is used on one machine only, Key returns the secret of this
+// process. Otherwise it returns the secret in the store, which is that of the first process that called Key. If this process cannot open the secret in the
+// store, Key replaces it by that of this process, unless another process works the queue; then the error says that the keys of personal data differ.
 func (c *Common) Key(ctx context.Context, name string, own func() ([]byte, error)) ([]byte, error) {
 	store, err := c.Store()
 	if err != nil {
@@ -43,7 +44,7 @@ func (c *Common) Key(ctx context.Context, name string, own func() ([]byte, error
 	}
 	scope := Scope{Session: name}
 	var stored []byte
-	for range 5 { // another process may replace it at the same moment
+	for range 5 { // another process may replace the secret at the same moment
 		sealed, err := keys.Seal(scope, string(key))
 		if err != nil {
 			return nil, err
@@ -57,7 +58,7 @@ func (c *Common) Key(ctx context.Context, name string, own func() ([]byte, error
 		opened, err := keys.Open(scope, stored)
 		switch {
 		case err == nil:
-			key = []byte(opened) // sealed again, because an older key may have sealed it
+			key = []byte(opened) // the next round seals it again, because an older key may have sealed it
 			continue
 		case !errors.Is(err, ErrUnknownKey):
 			return nil, fmt.Errorf("%s as the store has it: %w", name, err)

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// commonStore is a store of several machines, and the process that works its queue.
+// commonStore is a store that several machines use. worker is the name of the process that works its queue.
 type commonStore struct {
 	values map[string][]byte
 	worker string
-	alone  bool // the store is that of one machine
+	alone  bool // only one machine uses the store
 }
 
 func (s *commonStore) Remote() bool { return !s.alone }
@@ -27,7 +27,7 @@ func (s *commonStore) Replace(_ context.Context, subject string, old, value []by
 	return s.values[subject], nil
 }
 
-// keyOf returns the secret of a process that has master keys and a secret of its own.
+// keyOf returns the result of Key in a process with its own secret and these master keys.
 func (s *commonStore) keyOf(t *testing.T, own string, masters ...string) (string, error) {
 	t.Helper()
 	c := Common{

@@ -1,4 +1,4 @@
-// This program uses the API through a client that is generated from the API's document. The test puts package generated beside it.
+// This program uses the API through a client that is generated from the API's document. The test writes package generated beside it.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}))
 	check(err)
 
-	// The call of the original program.
+	// The endpoint of the original system.
 	sync, err := c.TaskWithResponse(ctx, nil, generated.TaskJSONRequestBody{UserId: "alice", Task: "RUN<<return {total: 42}>>"})
 	check(err)
 	fmt.Println(sync.JSON200.Output, *sync.JSON200.Text, len(sync.JSON200.Runs))
@@ -44,7 +44,7 @@ func main() {
 	check(err)
 	fmt.Println(ended.JSON200.Status, *ended.JSON200.Text)
 
-	// A program, its record, and a list.
+	// A run, its replay, and a list of runs.
 	run, err := c.CreateRunWithResponse(ctx, nil, generated.CreateRunJSONRequestBody{Code: "return 6 * 7"})
 	check(err)
 	again, err := c.ReplayRunWithResponse(ctx, run.JSON200.RunId, nil)
