@@ -206,27 +206,24 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 
 // openProbes sets up the checks of the parts that the harness depends on.
 func (h *Harness) openProbes() {
-	add := func(name, effect string, check func(context.Context) error) {
-		h.probes = append(h.probes, part.NewProbe(name, effect, check))
-	}
-	add("store", "requests are refused, and tasks wait until it is back", func(ctx context.Context) error {
-		store, err := h.store()
-		if err == nil {
-			err = store.Ping(ctx)
-		}
-		return err
-	})
-	if h.cfg.PII.Enabled && h.cfg.PII.Vault == "redis" {
-		add("vault", "runs with personal data fail, and tasks are continued when it is back", func(ctx context.Context) error {
-			_, err := h.privacy.Check(ctx)
+	h.probes = []part.Probe{
+		part.NewProbe("store", "requests are refused, and tasks wait until it is back", func(ctx context.Context) error {
+			store, err := h.store()
+			if err == nil {
+				err = store.Ping(ctx)
+			}
 			return err
-		})
+		}),
+		part.NewProbe("sandbox", "no program is executed", func(context.Context) error { _, err := h.tiers.Pool(""); return err }),
+		part.NewProbe("skills", "programs have no skills", func(context.Context) error { _, err := h.skills(); return err }),
+	}
+	if h.cfg.PII.Enabled && h.cfg.PII.Vault == "redis" {
+		check := func(ctx context.Context) error { _, err := h.privacy.Check(ctx); return err }
+		h.probes = append(h.probes, part.NewProbe("vault", "runs with personal data fail, and tasks are continued when it is back", check))
 	}
 	if h.cfg.Audit.Required {
-		add("audit", "no tool is called", func(context.Context) error { return h.out.Audit.Ready() })
+		h.probes = append(h.probes, part.NewProbe("audit", "no tool is called", func(context.Context) error { return h.out.Audit.Ready() }))
 	}
-	add("sandbox", "no program is executed", func(context.Context) error { _, err := h.tiers.Pool(""); return err })
-	add("skills", "programs have no skills", func(context.Context) error { _, err := h.skills(); return err })
 }
 
 // Probes returns the checks of the parts that the harness depends on.
@@ -280,9 +277,7 @@ func (h *Harness) openRuns() error {
 			Answered:  h.answered,
 			Languages: h.cfg.Languages(),
 			Origins:   h.origins, History: func() (gate.History, error) { return h.store() },
-			ApprovalKey: part.Once(func() ([]byte, error) {
-				return h.common.Key(context.Background(), "approvals.key", func() ([]byte, error) { return approval.Key(h.cfg.StateDir) })
-			}),
+			ApprovalKey: part.Once(h.common.Getter("approvals.key", func() ([]byte, error) { return approval.Key(h.cfg.StateDir) })),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,

@@ -26,6 +26,11 @@ type CommonStore interface {
 	OtherWorker(ctx context.Context) (name string, err error)
 }
 
+// Getter returns a function that calls Key.
+func (c *Common) Getter(name string, own func() ([]byte, error)) func() ([]byte, error) {
+	return func() ([]byte, error) { return c.Key(context.Background(), name, own) }
+}
+
 // Key returns the secret with this name. own returns the secret of this process. If the store is used on one machine only, Key returns the secret of this
 // process. Otherwise it returns the secret in the store, which is that of the first process that called Key. If this process cannot open the secret in the
 // store, Key replaces it by that of this process, unless another process works the queue; then the error says that the keys of personal data differ.
