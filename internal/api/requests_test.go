@@ -276,8 +276,8 @@ func streamsOfRevokedKeys(t *testing.T, tell func(), options func(*api.Options))
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%s %s: %v, %v", method, path, answer, err)
 		}
+		t.Cleanup(func() { answer.Body.Close() })
 		go func() {
-			defer answer.Body.Close()
 			_, _ = io.Copy(io.Discard, answer.Body)
 			ended <- struct{}{}
 		}()
