@@ -227,7 +227,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	}
 	a.finish()
 	mux.HandleFunc("/", a.nothing(mux))
-	mux.HandleFunc("/v1/skills", a.nothing(mux)) // without this pattern, the mux would redirect to /v1/skills/
+	mux.HandleFunc("/v1/skills", a.nothing(mux)) // Without this pattern, the mux would redirect to /v1/skills/.
 	origin, query := a.checkOrigin(), a.checkQuery()
 	return a.serve(mux, origin, a.authenticate, a.countRequest, a.checkOpenBody, query, a.takeSlot, a.readBody),
 		a.serve(mux, origin, a.authenticate, a.checkOpenBody, query, a.takeSlot, a.readBody)

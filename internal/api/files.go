@@ -124,7 +124,7 @@ func (a *API) addFiles(r *routes) {
 	put.Description = "The session is made if there is none. Programs read the file with tokens in the place of personal data. " + put.Description
 	r.add(put, a.operate(a.workspace, a.putFile))
 	r.add(deleteOperation("deleteFile", filesPath+"/{path}", "sessions", "Delete a file of a session", file), a.operate(a.workspace, a.deleteFile))
-	r.mux.HandleFunc(filesPath, a.nothing(r.mux)) // without this pattern, the mux would redirect to the pattern of a file
+	r.mux.HandleFunc(filesPath, a.nothing(r.mux)) // Without this pattern, the mux would redirect to the pattern of a file.
 }
 
 // binary describes a body of any bytes.

@@ -38,7 +38,7 @@ func (a *API) addMCP(r *routes) {
 		if r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen" {
 			ctx, stop := a.whileValid(r.Context())
 			defer stop()
-			r = r.Clone(ctx) // because the credential is read from the headers again, while they are changed below
+			r = r.Clone(ctx) // The credential is read again from the headers of r, which must not change meanwhile.
 		}
 		if r.Header.Get("Accept") == "" { // accept any type
 			r.Header.Set("Accept", "*/*")

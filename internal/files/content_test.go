@@ -24,16 +24,7 @@ func (shouting) RestoreSome(_ context.Context, text string, last bool) (string, 
 // TestContent checks that an owner reads a text file with restored tokens from any offset, and a binary file unchanged.
 func TestContent(t *testing.T) {
 	t.Parallel()
-	base, err := OpenBase(t.TempDir(), Options{Section: "workspace"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer base.Close()
-	d, err := base.Open("user", "session")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := openSession(t, Limits{})
 	ctx := t.Context()
 	// Some tokens cross the borders of chunks.
 	long := strings.Repeat("abcdefg<x>é", 3*chunkBytes/12)

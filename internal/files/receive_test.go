@@ -8,19 +8,26 @@ import (
 	"testing"
 )
 
-// TestReceive checks that a file received in parts appears when it is complete. Until then, it counts in the quota and is invisible.
-func TestReceive(t *testing.T) {
-	t.Parallel()
-	base, err := OpenBase(t.TempDir(), Options{Limits: Limits{MaxBytes: 1 << 20, MaxFiles: 10}, Section: "workspace"})
+// openSession opens the directory of a session.
+func openSession(t *testing.T, limits Limits) *Dir {
+	t.Helper()
+	base, err := OpenBase(t.TempDir(), Options{Limits: limits, Section: "workspace"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer base.Close()
+	t.Cleanup(func() { base.Close() })
 	d, err := base.Open("user", "session")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// TestReceive checks that a file received in parts appears when it is complete. Until then, it counts in the quota and is invisible.
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	d := openSession(t, Limits{MaxBytes: 1 << 20, MaxFiles: 10})
 	in := d.Part("in/a.txt", "")
 	ctx, lost := context.Background(), errors.New("the connection is lost")
 	first, second := strings.Repeat("a", 300<<10), strings.Repeat("b", 300<<10)
@@ -79,16 +86,7 @@ func TestReceive(t *testing.T) {
 // TestFits: a file that a quota of files will refuse is refused before its first byte.
 func TestFits(t *testing.T) {
 	t.Parallel()
-	base, err := OpenBase(t.TempDir(), Options{Limits: Limits{MaxFiles: 2}, Section: "workspace"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer base.Close()
-	d, err := base.Open("user", "session")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := openSession(t, Limits{MaxFiles: 2})
 	if err := d.WriteFile("a", []byte("x")); err != nil {
 		t.Fatal(err)
 	}

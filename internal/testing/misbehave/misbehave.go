@@ -72,8 +72,8 @@ const (
 	Talkative       = "talkative"        // answers the handshake with 2 MB of instructions
 	Wordy           = "wordy"            // answers the handshake with 500 kB of instructions
 	Restless        = "restless"         // reports without end that its tools have changed, once they were listed
-	NoTools         = "no-tools"         // has no tools
-	Unannounced     = "unannounced"      // has tools, but does not announce the capability
+	NoTools         = "no-tools"         // lists no tools
+	Unannounced     = "unannounced"      // lists tools, but does not announce the capability
 	Old             = "old"              // speaks protocol version 2024-11-05
 	Grandchild      = "grandchild"       // starts a child that ignores the end of stdin and SIGTERM, and ignores them itself
 	Escapee         = "escapee"          // like Grandchild, but the child has its own session and process group
