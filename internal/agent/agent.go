@@ -15,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
@@ -31,8 +32,8 @@ type Runs interface {
 	Abandon(ctx context.Context, p Program) (*run.Outcome, error)
 	// SaveFile writes a file of a session's workspace; name may contain slashes. It returns the path of the file for programs.
 	SaveFile(ctx context.Context, user, session, name string, data []byte) (path string, err error)
-	// Skills lists the skills that a user has saved, in a stable order.
-	Skills(ctx context.Context, user string) ([]Skill, error)
+	// Skills returns the skills of a user that fit a request in words, the best first, and the number of the user's other skills.
+	Skills(ctx context.Context, user, request string) (fit []modelview.Skill, others int, err error)
 }
 
 // Program is code to run.
@@ -53,12 +54,6 @@ type Program struct {
 	Observe func(run.Event)
 	// Progress receives the progress reports of servers about calls in flight, from several goroutines. It must not block.
 	Progress func(call int, p mcpclient.Progress)
-}
-
-// Skill is a program that a user has saved.
-type Skill struct {
-	Name        string // path of the skill
-	Description string // purpose of the skill in one line; may be empty
 }
 
 // Catalog describes tools to the model. Its methods are safe for concurrent use.

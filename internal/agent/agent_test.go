@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -216,12 +219,12 @@ func TestCutOffCall(t *testing.T) {
 	}
 }
 
-// TestContextAndSkills: the first message contains the context and the skills, and the skills are listed only once.
+// TestContextAndSkills: the first message contains the context and the skills.
 func TestContextAndSkills(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("ok"))
 	w.tokens = 50
-	w.skills = []Skill{{"/skills/a.js", "Sums\n up."}, {"/skills/b.js", ""}}
+	w.skills = []modelview.Skill{{Name: "/skills/a.js", Description: "Sums\n up."}, {Name: "/skills/b.js"}}
 	nt := newTask()
 	nt.Context = []byte(`{"note":"` + strings.Repeat("word ", 1000) + `"}`)
 	if _, err := w.agent().Do(t.Context(), nt, nil, nil, w); err != nil {
@@ -238,6 +241,21 @@ func TestContextAndSkills(t *testing.T) {
 	}
 	if string(nt.Context) != w.files["/workspace/results/task_1/context.json"] {
 		t.Error("the context was not kept")
+	}
+}
+
+// TestSkillsInSearch: the answer to a search has the saved skills that fit, without personal data.
+func TestSkillsInSearch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calls(searchTools, `{"query":"x"}`), says("ok"))
+	w.search = func(context.Context, string) (string, error) { return "crm__search\n", nil }
+	w.found = []modelview.Skill{{Name: "/skills/a.js", Description: "Sums\n up for ada@acme.com."}}
+	if _, err := w.privateAgent(pii.NewMemory(1)).Do(t.Context(), newTask(), nil, nil, w); err != nil {
+		t.Fatal(err)
+	}
+	want := "crm__search\n\nSaved skills, which programs import:\n/skills/a.js — Sums up for [EMAIL_1].\n"
+	if got := w.requests[1].Messages[2].Results[0].Text; got != want {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -321,16 +339,24 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestManySkills: the prompt lists a limited number of skills. If the skills cannot be listed, the task begins without them.
+// TestManySkills: the skills in the prompt have a limited size. If the skills cannot be listed, the task begins without them.
 func TestManySkills(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("ok"))
-	for range maxSkills + 5 {
-		w.skills = append(w.skills, Skill{"/skills/a.js", strings.Repeat("long ", 100)})
+	for range 30 {
+		w.skills = append(w.skills, modelview.Skill{Name: "/skills/a.js", Description: strings.Repeat("long ", 100)})
 	}
+	w.others = 7
 	w.do()
 	got := w.requests[0].Messages[0].Text
-	if strings.Count(got, "- /skills/a.js: long") != maxSkills || !strings.HasSuffix(got, "\n- and 5 more in /skills") || len(got) > 8000 {
+	shown := strings.Count(got, "- /skills/a.js: long")
+	if shown < 3 || !strings.HasSuffix(got, fmt.Sprintf("\n- and %d more, which search_tools finds", 37-shown)) || tokensOf(len(got)) > maxSkillTokens+50 {
+		t.Errorf("%d skills in %s", shown, got)
+	}
+	others := newWorld(t, says("ok"))
+	others.others = 7
+	others.do()
+	if got := others.requests[0].Messages[0].Text; got != "count the rows\n\nSaved skills: 7, none of which fits these words; search_tools finds them by others." {
 		t.Errorf("got %s", got)
 	}
 	none := newWorld(t, says("ok"))

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/task"
 )
 
 const (
-	maxSkills    = 30  // maximum number of skills in a task's prompt
-	maxSkillText = 160 // maximum size of a skill's description in bytes
+	maxSkillText   = 160 // maximum size of a skill's description in bytes
+	maxSkillTokens = 300 // maximum size of the skills that a model gets for a request, in estimated tokens
 )
 
 // begin records the prompt of the task, because the skills in it may change before the task continues.
@@ -37,22 +38,34 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	skills, err := w.a.opt.Runs.Skills(ctx, w.task.UserID)
-	if err != nil {
-		skills = nil
-	}
-	shown := skills[:min(len(skills), maxSkills)]
-	d.MoreSkills = len(skills) - len(shown)
-	for _, s := range shown {
-		if s.Description, err = w.privacy.Hide(ctx, pii.FromSkill, s.Description); err != nil { // before clip.Counted, which could cut a value in two
-			return "", err
-		}
-		s.Description = clip.Counted(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
-		d.Skills = append(d.Skills, s)
+	var err error
+	if d.Skills, d.MoreSkills, err = w.skills(ctx, d.Task); err != nil {
+		return "", err
 	}
 	text, err := w.a.opt.Prompts.prompt(d)
 	if err != nil {
 		return "", err
 	}
 	return w.privacy.Hide(ctx, pii.FromProgram, text) // the parts of the text already have tokens in place of personal data
+}
+
+// skills returns the user's skills that fit a request in words, as the model sees them, and the number of the others. There are none if they cannot be
+// listed.
+func (w *work) skills(ctx context.Context, request string) (shown []modelview.Skill, others int, err error) {
+	fit, others, err := w.a.opt.Runs.Skills(ctx, w.task.UserID, request)
+	if err != nil {
+		return nil, 0, nil
+	}
+	size := 0
+	for _, s := range fit {
+		if s.Description, err = w.privacy.Hide(ctx, pii.FromSkill, s.Description); err != nil { // before clip.Counted, which could cut a value in two
+			return nil, 0, err
+		}
+		s.Description = clip.Counted(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
+		if size += len(s.Name) + len(s.Description) + len("- : \n"); tokensOf(size) > maxSkillTokens {
+			return shown, others + len(fit) - len(shown), nil
+		}
+		shown = append(shown, s)
+	}
+	return shown, others, nil
 }

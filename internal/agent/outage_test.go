@@ -15,8 +15,6 @@ import (
 
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/pii"
-	"mcp-code-exec-harness/internal/pii/detect"
-	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
@@ -340,19 +338,9 @@ func (v *vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
 func TestVaultOutage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("done"))
-	d, err := detect.New(detect.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	v := &vault{Memory: pii.NewMemory(1)}
 	v.away.Store(true)
-	a := w.agent()
-	a.opt.Privacy = pii.New(pii.Options{
-		Detector: d, Types: d.Types(), Now: time.Now, Vault: func() (pii.Vault, error) { return v, nil },
-		Keys: func() (*seal.Keys, error) {
-			return seal.New("the test", []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
-		},
-	})
+	a := w.privateAgent(v)
 	asked := newTask()
 	asked.Task = "Write to ann@example.com."
 	if ended, err := a.Do(t.Context(), asked, nil, w.steps, w); !errors.Is(err, pii.ErrUnavailable) || ended.Status.Ended() || len(w.steps) > 0 {

@@ -12,6 +12,7 @@ import (
 	"text/template"
 
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -66,7 +67,7 @@ type skillData struct {
 type taskData struct {
 	User, Task string
 	Context    string // JSON; empty if there is none
-	Skills     []Skill
+	Skills     []modelview.Skill
 	MoreSkills int
 }
 
@@ -114,7 +115,7 @@ func LoadPrompts(dir string) (*Prompts, error) {
 	}{
 		{"system.md", systemSamples()},
 		{"skill.md", []any{anySkill}},
-		{"task.md", []any{taskData{}, taskData{User: "u", Task: "t", Context: "{}", Skills: []Skill{{"/skills/a.js", "Adds."}}, MoreSkills: 1}}},
+		{"task.md", []any{taskData{}, taskData{User: "u", Task: "t", Context: "{}", Skills: []modelview.Skill{{Name: "/skills/a.js", Description: "Adds."}}, MoreSkills: 1}}},
 		{"recovery.md", []any{failureData{}, failureOf(anyFailure, "code")}},
 	} {
 		t, err := load(dir, prompt.file, prompt.samples)

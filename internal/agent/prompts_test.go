@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -72,7 +73,7 @@ func TestOwnPrompts(t *testing.T) {
 	if system := p.systemFor(Features{}); !strings.HasPrefix(system, "Be brief.\n# Skills") {
 		t.Errorf("system: %s", system)
 	}
-	if got, err := p.prompt(taskData{User: "u", Task: "t", Skills: []Skill{{Name: "a"}}}); got != "u: t a" || err != nil {
+	if got, err := p.prompt(taskData{User: "u", Task: "t", Skills: []modelview.Skill{{Name: "a"}}}); got != "u: t a" || err != nil {
 		t.Errorf("task: %s, %v", got, err)
 	}
 	if got, err := p.recovery(failureData{Code: "code", Error: run.Error{Line: 3, Kind: "tool", Message: "m"}}); got != "code failed in line 3: m\n" || err != nil {

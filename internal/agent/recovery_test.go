@@ -13,6 +13,7 @@ import (
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -70,7 +71,7 @@ func (s script) world(t *testing.T) *world {
 	w.programs["good"] = succeeds(`{"a":1}`, "log")
 	w.programs["bad"] = fails(run.Effect{Call: 1, Kind: "tool", Name: "mailer__send", State: "done"})
 	w.programs["long"] = succeeds(`"` + strings.Repeat("word ", 400) + `"`)
-	w.skills = []Skill{{"/skills/a.js", "Sums up."}}
+	w.skills = []modelview.Skill{{Name: "/skills/a.js", Description: "Sums up."}}
 	return w
 }
 
@@ -127,7 +128,7 @@ func TestEveryPrefix(t *testing.T) {
 					if !recorded {
 						delete(w.ended, unfinished)
 					}
-					w.skills = []Skill{{"/skills/new.js", "Came later."}}
+					w.skills = []modelview.Skill{{Name: "/skills/new.js", Description: "Came later."}}
 					if n == 0 {
 						w.skills = first.skills
 					}

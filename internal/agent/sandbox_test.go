@@ -21,6 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
@@ -103,7 +104,9 @@ func (s *sandbox) SaveFile(_ context.Context, user, session, name string, data [
 	return s.Runs().SaveResult(user, session, path.Dir(name), path.Base(name), data)
 }
 
-func (s *sandbox) Skills(context.Context, string) ([]agent.Skill, error) { return nil, nil }
+func (s *sandbox) Skills(context.Context, string, string) ([]modelview.Skill, int, error) {
+	return nil, 0, nil
+}
 
 func (s *sandbox) Commit(_ context.Context, c task.Change) error {
 	s.mu.Lock()

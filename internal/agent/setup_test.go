@@ -15,6 +15,10 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -37,7 +41,9 @@ type world struct {
 	executed []string // run ids, once for each start of a program
 	asked    []string // run ids that were given to Execute
 	files    map[string]string
-	skills   []Skill
+	skills   []modelview.Skill // skills that fit the task
+	found    []modelview.Skill // skills that fit a search
+	others   int
 	noSkills error
 
 	turns    []*model.Turn // answers of the model: element n answers the request after n turns
@@ -67,6 +73,23 @@ func (w *world) agent() *Agent {
 		Runs:   worldRuns{w}, Catalog: worldCatalog{w}, Prices: w.prices, Budget: w.budget, ResultTokens: w.tokens,
 		Now: time.Now, NewID: w.newID,
 	})
+}
+
+// privateAgent returns an agent that hides personal data by a vault.
+func (w *world) privateAgent(v pii.Vault) *Agent {
+	w.t.Helper()
+	d, err := detect.New(detect.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := w.agent()
+	a.opt.Privacy = pii.New(pii.Options{
+		Detector: d, Types: d.Types(), Now: time.Now, Vault: func() (pii.Vault, error) { return v, nil },
+		Keys: func() (*seal.Keys, error) {
+			return seal.New("the test", []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
+		},
+	})
+	return a
 }
 
 // newID returns ids that number the recorded runs, so that a continued task gets the same ids.
@@ -249,8 +272,11 @@ func (r worldRuns) SaveFile(_ context.Context, user, session, name string, data 
 	return at, nil
 }
 
-func (r worldRuns) Skills(ctx context.Context, _ string) ([]Skill, error) {
-	return r.skills, errors.Join(r.noSkills, ctx.Err())
+func (r worldRuns) Skills(ctx context.Context, _, request string) ([]modelview.Skill, int, error) {
+	if request != newTask().Task {
+		return r.found, 0, nil
+	}
+	return r.skills, r.others, errors.Join(r.noSkills, ctx.Err())
 }
 
 type worldCatalog struct{ *world }

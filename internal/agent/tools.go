@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -27,7 +28,7 @@ func toolsForModel() []model.Tool {
 		},
 		{
 			Name:        searchTools,
-			Description: "Find tools of all servers by what they do. The result is names, signatures and what each does, best first.",
+			Description: "Find tools of all servers, and saved skills, by what they do. The result is names, signatures and what each does, best first.",
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"what you want to do; several things at once are fine"},"limit":{"type":"integer","description":"default 8"}},"required":["query"]}`),
 		},
 		{
@@ -61,9 +62,7 @@ func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
 	case c.Name == searchTools && strings.TrimSpace(in.Query) == "":
 		w.refuse(c, fmt.Sprintf(`There is no query in %s. Send {"query": "what you want to do"}.`, quoted(string(c.Input))))
 	case c.Name == searchTools:
-		return w.lookUp(ctx, c, func() (string, error) {
-			return w.a.opt.Catalog.Search(ctx, w.task.UserID, in.Query, in.limit())
-		})
+		return w.lookUp(ctx, c, func() (string, error) { return w.search(ctx, in) })
 	case c.Name == getToolDetails && len(in.names()) == 0:
 		w.refuse(c, fmt.Sprintf(`There are no names in %s. Send {"names": ["crm__search"]}.`, quoted(string(c.Input))))
 	case c.Name == getToolDetails && len(in.names()) > maxNames:
@@ -109,6 +108,16 @@ func (w *work) lookUp(ctx context.Context, c model.ToolCall, ask func() (string,
 	}
 	w.result(c, task.Result{ToolResult: model.ToolResult{Text: text}})
 	return nil, nil
+}
+
+// search describes the tools and the saved skills that fit a request.
+func (w *work) search(ctx context.Context, in toolInput) (string, error) {
+	text, err := w.a.opt.Catalog.Search(ctx, w.task.UserID, in.Query, in.limit())
+	if err != nil {
+		return "", err
+	}
+	fit, _, err := w.skills(ctx, in.Query)
+	return text + modelview.Skills(fit), err
 }
 
 // toolInput is the input of any of the model's tools. A field with a value of the wrong type stays empty.

@@ -65,6 +65,28 @@ type found struct {
 	Description string `json:"description,omitempty"`
 }
 
+// foundSkill is a saved skill in the result of a search.
+type foundSkill struct {
+	Path        string `json:"path"`
+	Description string `json:"description,omitempty"`
+}
+
+// shownSkills is the maximum number of skills in the result of a search.
+const shownSkills = 5
+
+// fitting returns the caller's skills that fit a request in words.
+func (s *Server) fitting(ctx context.Context, who caller, hide *hiding, request string) (fit []modelview.Skill, err error) {
+	store, err := s.opt.Harness.Skills()
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := store.Find(ctx, who.user, request, shownSkills)
+	for _, k := range found {
+		fit = append(fit, modelview.Skill{Name: k.Path, Description: hide.from(pii.FromSkill, k.Description)})
+	}
+	return fit, err
+}
+
 // aboutPrivacy matches queries about private values. The functions for private values answer such queries.
 var aboutPrivacy = startup.Regexp(`(?i)\b(pii|private|personal|sensitive|privacy|mask\w*|redact\w*|anonymi\w*|tokens?|last (4|four)|(mail|email) domains?)\b`)
 
@@ -95,12 +117,20 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	if aboutPrivacy().MatchString(in.Query) && s.opt.Harness.Features().Private {
 		notes = append(notes, "Programs have functions for private values such as [PHONE_1]: "+privateFunctions)
 	}
-	text := modelview.Hits(in.Query, hits, s.opt.Harness.Catalog().Servers())
 	hide := s.hiding(ctx, who)
+	saved, err := s.fitting(ctx, who, hide, in.Query)
+	if err != nil {
+		notes = append(notes, "The saved skills cannot be searched: "+err.Error())
+	}
+	text := modelview.Hits(in.Query, hits, s.opt.Harness.Catalog().Servers()) + modelview.Skills(saved)
 	data := struct {
-		Tools []found  `json:"tools"`
-		Notes []string `json:"notes,omitempty"`
+		Tools  []found      `json:"tools"`
+		Skills []foundSkill `json:"skills,omitempty"`
+		Notes  []string     `json:"notes,omitempty"`
 	}{Tools: []found{}}
+	for _, k := range saved {
+		data.Skills = append(data.Skills, foundSkill{k.Name, k.Description})
+	}
 	for _, h := range hits {
 		data.Tools = append(data.Tools, found{hide.text(h.Name), hide.text(h.Signature), hide.text(h.Description)})
 	}

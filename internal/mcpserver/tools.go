@@ -88,12 +88,13 @@ func (s *Server) definitions() []definition {
 		},
 		{
 			name: searchTools, title: "Find tools", readOnly: true,
-			description: "Find tools of all servers by what they do, the best first, with their signatures.",
+			description: "Find tools of all servers, and saved skills, by what they do, the best first, with their signatures.",
 			input: `{"type":"object","properties":{` +
 				`"query":{"type":"string","description":"What you want to do; several steps at once are fine."},` +
 				`"limit":{"type":"integer","description":"Default 8."}},"required":["query"]}`,
 			output: `{"type":"object","properties":{` +
 				`"tools":{"type":"array","items":{"type":"object"}},` +
+				`"skills":{"type":"array","items":{"type":"object"},"description":"Saved programs that fit; import them by their path."},` +
 				`"notes":{"type":"array","items":{"type":"string"},"description":"Servers that are missing, and why."}},"required":["tools"]}`,
 			call: s.search,
 		},

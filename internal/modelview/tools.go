@@ -30,6 +30,25 @@ func Hits(query string, hits []catalog.Hit, servers []catalog.Server) string {
 	return b.String()
 }
 
+// Skill is a saved skill as a model sees it.
+type Skill struct {
+	Name        string // path of the skill
+	Description string // purpose of the skill in one line; may be empty
+}
+
+// Skills formats the skills that a search found, best first. It returns "" if there are none.
+func Skills(found []Skill) string {
+	if len(found) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nSaved skills, which programs import:\n")
+	for _, s := range found {
+		fmt.Fprintf(&b, "%s — %s\n", s.Name, s.Description)
+	}
+	return b.String()
+}
+
 // Details formats tools for a model: how to call them, their TypeScript declarations, and the advice of each server once. problems are
 // errors about names of tools that do not exist.
 func Details(tools []*catalog.Details, problems []error) string {

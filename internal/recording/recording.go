@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -24,13 +25,15 @@ const version = 1
 
 // Recording is a recorded task. Its JSON has a stable order of keys, so that two recordings can be compared.
 type Recording struct {
-	Version int             `json:"version"`
-	Task    string          `json:"task"`
-	Model   model.Recording `json:"model"`
-	Skills  []agent.Skill   `json:"skills"`
-	Tools   int             `json:"toolTokens"` // number of tokens of all tools' definitions
-	Answers []string        `json:"answers"`    // answers of the catalog, in order
-	Runs    []Run           `json:"runs"`
+	Version int                 `json:"version"`
+	Task    string              `json:"task"`
+	Model   model.Recording     `json:"model"`
+	Skills  []modelview.Skill   `json:"skills"` // skills in the first message
+	Others  int                 `json:"otherSkills,omitempty"`
+	Found   [][]modelview.Skill `json:"foundSkills,omitempty"` // skills of each later search, in order
+	Tools   int                 `json:"toolTokens"`            // number of tokens of all tools' definitions
+	Answers []string            `json:"answers"`               // answers of the catalog, in order
+	Runs    []Run               `json:"runs"`
 }
 
 // Run is a program of a recorded task: its journal, or its outcome if it has no journal.
@@ -61,15 +64,16 @@ type Recorder struct {
 	agent.Catalog
 	Model *model.Recorder
 
-	mu  sync.Mutex
-	rec Recording
+	mu       sync.Mutex
+	rec      Recording
+	searched bool // whether the skills of the first message are recorded
 }
 
 // NewRecorder returns a Recorder for the task text, which forwards to the given model, runs and catalog.
 func NewRecorder(text string, m model.Model, runs agent.Runs, catalog agent.Catalog) *Recorder {
 	return &Recorder{
 		Runs: runs, Catalog: catalog, Model: model.NewRecorder(m),
-		rec: Recording{Version: version, Task: text, Skills: []agent.Skill{}, Answers: []string{}, Runs: []Run{}},
+		rec: Recording{Version: version, Task: text, Skills: []modelview.Skill{}, Answers: []string{}, Runs: []Run{}},
 	}
 }
 
@@ -83,8 +87,14 @@ func (r *Recorder) Recording(
 	rec := r.rec
 	rec.Skills, rec.Answers, rec.Runs = slices.Clone(rec.Skills), slices.Clone(rec.Answers), slices.Clone(rec.Runs)
 	texts := []*string{&rec.Task}
-	for i := range rec.Skills {
-		texts = append(texts, &rec.Skills[i].Description)
+	rec.Found = slices.Clone(rec.Found)
+	for i := range rec.Found {
+		rec.Found[i] = slices.Clone(rec.Found[i])
+	}
+	for _, skills := range append([][]modelview.Skill{rec.Skills}, rec.Found...) {
+		for i := range skills {
+			texts = append(texts, &skills[i].Description)
+		}
 	}
 	for i := range rec.Answers {
 		texts = append(texts, &rec.Answers[i])
@@ -131,10 +141,16 @@ func (r *Recorder) record(err error, change func(*Recording)) {
 }
 
 // Skills implements agent.Runs.
-func (r *Recorder) Skills(ctx context.Context, user string) ([]agent.Skill, error) {
-	all, err := r.Runs.Skills(ctx, user)
-	r.record(err, func(rec *Recording) { rec.Skills = append([]agent.Skill{}, all...) })
-	return all, err
+func (r *Recorder) Skills(ctx context.Context, user, request string) (fit []modelview.Skill, others int, err error) {
+	fit, others, err = r.Runs.Skills(ctx, user, request)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.searched { // also after an error, which is recorded as no skills
+		r.rec.Found = append(r.rec.Found, slices.Clone(fit))
+	} else {
+		r.rec.Skills, r.rec.Others, r.searched = append([]modelview.Skill{}, fit...), others, true
+	}
+	return fit, others, err
 }
 
 // Search implements agent.Catalog.
@@ -164,8 +180,8 @@ type Player struct {
 	rec    *Recording
 	replay Replay
 
-	mu                  sync.Mutex
-	named, run, answers int // number of IDs, runs and answers returned so far
+	mu                            sync.Mutex
+	named, run, answers, searches int // number of IDs, runs, answers and lists of skills returned so far
 }
 
 // Replay executes a recorded run again, offline. If code is "", it executes the recorded program.
@@ -225,8 +241,20 @@ func (p *Player) SaveFile(_ context.Context, _, _, name string, _ []byte) (strin
 	return path.Join("/workspace/results", name), nil
 }
 
-// Skills implements agent.Runs.
-func (p *Player) Skills(context.Context, string) ([]agent.Skill, error) { return p.rec.Skills, nil }
+// Skills implements agent.Runs. Older recordings have no skills of searches.
+func (p *Player) Skills(context.Context, string, string) (fit []modelview.Skill, others int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.searches - 1
+	p.searches++
+	switch {
+	case n < 0:
+		return p.rec.Skills, p.rec.Others, nil
+	case n < len(p.rec.Found):
+		return p.rec.Found[n], 0, nil
+	}
+	return nil, 0, nil
+}
 
 // Search implements agent.Catalog.
 func (p *Player) Search(context.Context, string, string, int) (string, error) { return p.answer() }

@@ -6,6 +6,7 @@ import (
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 )
 
@@ -65,18 +66,18 @@ func (r *taskRuns) SaveFile(_ context.Context, user, session, name string, data 
 	return r.s.SaveResult(user, session, "", name, data)
 }
 
+// shownSkills is the maximum number of skills that a model gets for a request.
+const shownSkills = 5
+
 // Skills implements agent.Runs. It leaves out skills that cannot be imported.
-func (r *taskRuns) Skills(_ context.Context, user string) ([]agent.Skill, error) {
+func (r *taskRuns) Skills(ctx context.Context, user, request string) (fit []modelview.Skill, others int, err error) {
 	saved, err := r.s.opt.Skills()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	all, err := saved.List(user)
-	var list []agent.Skill
-	for _, s := range all {
-		if s.Problem == "" {
-			list = append(list, agent.Skill{Name: s.Path, Description: s.Description})
-		}
+	found, all, err := saved.Find(ctx, user, request, shownSkills)
+	for _, s := range found {
+		fit = append(fit, modelview.Skill{Name: s.Path, Description: s.Description})
 	}
-	return list, err
+	return fit, all - len(fit), err
 }

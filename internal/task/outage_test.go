@@ -11,6 +11,7 @@ import (
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -79,7 +80,9 @@ func (f *flaky) SaveFile(context.Context, string, string, string, []byte) (strin
 	return "", nil
 }
 
-func (f *flaky) Skills(context.Context, string) ([]agent.Skill, error) { return nil, nil }
+func (f *flaky) Skills(context.Context, string, string) ([]modelview.Skill, int, error) {
+	return nil, 0, nil
+}
 
 // Twenty tasks are in work when the provider becomes unavailable for an hour. All of them succeed afterwards, within a time budget of a few minutes and
 // within exactly the turns that they need. No answered request is sent again, no program runs twice, and the usage of interrupted answers is counted.

@@ -11,7 +11,8 @@ import (
 
 // Result is a tool that was found.
 type Result struct {
-	Segment, Doc int // number of the segment in the index, and number of the tool in it
+	Segment, Doc int     // number of the segment in the index, and number of the tool in it
+	Words        float32 // score in the step that the tool suits best, in rare words of which a tool says nothing else
 }
 
 // Limits of a request. What exceeds them is ignored.
@@ -86,7 +87,11 @@ func (ix *Index) SearchFavouring(query string, limit int, favours func(step []st
 	clauses := ix.score(query, favours)
 	for _, d := range ix.choose(clauses, ix.exact[ident.Fold(query)], limit) {
 		segment := ix.server[d]
-		out = append(out, Result{Segment: int(segment), Doc: int(d - ix.base[segment])})
+		r := Result{Segment: int(segment), Doc: int(d - ix.base[segment])}
+		for _, c := range clauses {
+			r.Words = max(r.Words, c.worth[d]/(ix.rarest*fullImpact))
+		}
+		out = append(out, r)
 	}
 	for i := range clauses {
 		ix.recycle(clauses[i].worth)

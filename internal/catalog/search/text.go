@@ -72,6 +72,15 @@ func isStopWord(w string) bool {
 	return false
 }
 
+// Joins reports whether a word joins the steps of a request.
+func Joins(word string) bool {
+	switch strings.ToLower(word) {
+	case "and", "then", "also", "afterwards", "finally", "next", "plus", "into", "as", "to":
+		return true
+	}
+	return false
+}
+
 // clauses splits a request into the steps it asks for: at punctuation, line ends, and the words that join steps.
 func clauses(query string) []string {
 	var out []string
@@ -83,9 +92,7 @@ func clauses(query string) []string {
 		}
 	}
 	for _, word := range strings.Fields(query) {
-		bare := strings.ToLower(strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }))
-		switch bare {
-		case "and", "then", "also", "afterwards", "finally", "next", "plus", "into", "as", "to":
+		if Joins(strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })) {
 			flush()
 			continue
 		}

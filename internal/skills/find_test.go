@@ -1,0 +1,100 @@
+package skills
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/files"
+)
+
+// lines returns the lines of a file in testdata/find, each split at its last bar.
+func lines(t testing.TB, name string) (all [][2]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "find", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		left, right, _ := strings.Cut(strings.TrimSpace(line), " | ")
+		all = append(all, [2]string{left, right})
+	}
+	return all
+}
+
+// manySkills returns a store in which a user has the skills of testdata/find/skills.txt.
+func manySkills(t testing.TB) *Store {
+	t.Helper()
+	saved, err := Open(t.TempDir(), files.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { saved.Close() })
+	dir, err := saved.Dir("ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	for _, s := range lines(t, "skills.txt") {
+		text := "/** " + s[1] + " */\nexport default async (input) => input\n"
+		if err := dir.WriteFile(s[0]+".js", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return saved
+}
+
+// TestFind: requests in other words than those of a skill's description find the skill among the first five of 300. The requests of natural are
+// those of colleagues who have not seen the skills; those of requests avoid every word of the description. The constant leastWords was chosen with
+// these two; the other halves were not used before. A search by words finds no more than this: what has no word in common is not found.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	var list []Skill
+	for _, k := range lines(t, "skills.txt") {
+		list = append(list, Skill{Name: k[0], Path: "/skills/" + k[0] + ".js", Description: k[1]})
+	}
+	for _, set := range []struct {
+		file string
+		want float64
+	}{{"natural.txt", 0.65}, {"natural_heldout.txt", 0.65}, {"requests.txt", 0.25}, {"heldout.txt", 0.25}} {
+		requests, right := lines(t, set.file), 0
+		for _, r := range requests {
+			if slices.ContainsFunc(Rank(list, r[0], 5), func(k Skill) bool { return k.Name == r[1] }) {
+				right++
+			}
+		}
+		share := float64(right) / float64(len(requests))
+		t.Logf("%s: %.3f of %d", set.file, share, len(requests))
+		if len(requests) != 30 || share < set.want {
+			t.Errorf("%s: the right skill is among the first five for %.3f of %d requests", set.file, share, len(requests))
+		}
+	}
+	if found := Rank(list, "qwertz zulu", 5); len(found) > 0 {
+		t.Errorf("words that no skill has find %s", found[0].Name)
+	}
+}
+
+// TestFindCounts: a skill with a problem is neither found nor counted.
+func TestFindCounts(t *testing.T) {
+	t.Parallel()
+	saved := setup(t, map[string]string{
+		"greet.js": "/** Greets a guest. */\nexport default () => 1", "leave.js": "/** Says goodbye. */\nexport default () => 1",
+		"broken.js": "/** Greets a guest. */\nexport default '\xff'",
+	})
+	found, all, err := saved.Find(t.Context(), "alice", "greet the guests", 5)
+	if err != nil || all != 2 || len(found) != 1 || found[0].Name != "greet" {
+		t.Errorf("found %+v of %d, %v", found, all, err)
+	}
+}
+
+// BenchmarkFind finds skills among 300.
+func BenchmarkFind(b *testing.B) {
+	saved := manySkills(b)
+	for b.Loop() {
+		if found, _, err := saved.Find(b.Context(), "ada", "which customers have not paid", 5); err != nil || len(found) == 0 {
+			b.Fatal(found, err)
+		}
+	}
+}
