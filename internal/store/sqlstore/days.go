@@ -46,7 +46,9 @@ const dayNames = "20060102"
 func (d day) String() string { return d.begin().Format(dayNames) }
 
 // numbers returns the numbers of the runs of a day, and of their blobs.
-func (d day) numbers() numberRange { return numberRange{int64(d) * numbersOfDay, int64(d+1) * numbersOfDay} }
+func (d day) numbers() numberRange {
+	return numberRange{int64(d) * numbersOfDay, int64(d+1) * numbersOfDay}
+}
 
 // days makes and drops the partitions of days. Its methods are safe for concurrent use.
 type days struct {
@@ -57,7 +59,9 @@ type days struct {
 	ready map[day]bool // true for days whose partitions exist, false for days whose partitions could not be made
 }
 
-func newDays(db *sql.DB, log *slog.Logger) *days { return &days{db: db, log: log, ready: map[day]bool{}} }
+func newDays(db *sql.DB, log *slog.Logger) *days {
+	return &days{db: db, log: log, ready: map[day]bool{}}
+}
 
 // forget makes numbers look for partitions again.
 func (p *days) forget() {
@@ -170,7 +174,8 @@ func (p *days) change(ctx context.Context, f func(tx *sql.Tx, made []day) error)
 // madeDays returns the days that have partitions, in order.
 func madeDays(ctx context.Context, in interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}) (all []day, err error) {
+},
+) (all []day, err error) {
 	rows, err := in.QueryContext(ctx, "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'journal'::regclass")
 	if err != nil {
 		return nil, err
