@@ -136,16 +136,21 @@ func (p *days) make(ctx context.Context, d day) error {
 		if slices.Contains(made, d) {
 			return nil
 		}
-		var script strings.Builder
-		r := d.numbers()
-		for _, table := range dividedTables {
-			fmt.Fprintf(&script, "CREATE TABLE %[1]s_%[2]s (LIKE %[1]s INCLUDING ALL); ALTER TABLE %[1]s ATTACH PARTITION %[1]s_%[2]s FOR VALUES FROM (%[3]d) TO (%[4]d);",
-				table, d, r.from, r.to)
-		}
-		fmt.Fprintf(&script, "CREATE UNIQUE INDEX blobs_%[1]s_hash ON blobs_%[1]s (hash)", d)
-		_, err := tx.ExecContext(ctx, script.String())
+		_, err := tx.ExecContext(ctx, d.script())
 		return err
 	})
+}
+
+// script returns the statements that make the partitions of a day. Attaching a partition, unlike creating it as one, locks out no reader and no writer.
+func (d day) script() string {
+	var script strings.Builder
+	r := d.numbers()
+	for _, table := range dividedTables {
+		fmt.Fprintf(&script, "CREATE TABLE %[1]s_%[2]s (LIKE %[1]s INCLUDING ALL); ALTER TABLE %[1]s ATTACH PARTITION %[1]s_%[2]s FOR VALUES FROM (%[3]d) TO (%[4]d);",
+			table, d, r.from, r.to)
+	}
+	fmt.Fprintf(&script, "CREATE UNIQUE INDEX blobs_%[1]s_hash ON blobs_%[1]s (hash)", d)
+	return script.String()
 }
 
 // change executes f in a transaction, while no other process makes or drops partitions. f is given the days that have partitions.
@@ -221,7 +226,7 @@ func (p *days) purgeDays(ctx context.Context, s *Store, before time.Time) (total
 				return total, nil, err
 			}
 		}
-		if d > 0 && d < dayOf(s.now()) && !inUse { // what uses one partition probably uses all of them
+		if d > 0 && d < dayOf(s.now()) && !inUse { // A transaction that uses one partition probably uses all of them.
 			if inUse, err = p.drop(ctx, s, d); err != nil {
 				return total, nil, err
 			}
@@ -324,8 +329,8 @@ func deleteOutside(c *conn, r numberRange) (done bool) {
 	return len(refs) < purgeRecords
 }
 
-// dropEmpty drops the partitions of a day, unless there is a run of that day, or a run of another day that uses a blob. First it locks the partitions
-// against writing, so that this stays so. Then it waits only for a moment for the tables, because all statements that use them wait behind it.
+// dropEmpty drops the partitions of a day, unless there is a run of that day, or a run of another day that uses a blob. It locks the partitions against
+// writing before it looks. It waits for the tables for 50 ms at most, because other statements on the tables queue behind it.
 func dropEmpty(ctx context.Context, tx *sql.Tx, d day) error {
 	r := d.numbers()
 	var names []string

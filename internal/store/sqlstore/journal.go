@@ -95,10 +95,11 @@ func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 		}
 	}
 	err = s.write(ctx, 0, func(c *conn) {
-		if c.changed(`UPDATE runs SET owner = ?, fence = fence + 1, status = 'running',
-			bytes = (SELECT coalesce(sum(length(data)), 0) FROM journal WHERE run = runs.num)
-				+ (SELECT coalesce(sum(length(b.data)), 0) FROM blob_refs r JOIN blobs b ON b.id = r.blob WHERE r.run = runs.num)
-			WHERE num = ? AND owner = ? AND fence = ? AND ended IS NULL AND purged = 0`, s.lease.ID(), w.num, owner, w.fence) == 0 {
+		from, to := s.partition(w.num)
+		if c.changed(`UPDATE runs SET owner = ?1, fence = fence + 1, status = 'running',
+			bytes = (SELECT coalesce(sum(length(data)), 0) FROM journal WHERE run = ?2)
+				+ (SELECT coalesce(sum(length(b.data)), 0) FROM blob_refs r JOIN blobs b ON b.id = r.blob AND b.id >= ?5 AND b.id < ?6 WHERE r.run = ?2)
+			WHERE num = ?2 AND owner = ?3 AND fence = ?4 AND ended IS NULL AND purged = 0`, s.lease.ID(), w.num, owner, w.fence, from, to) == 0 {
 			c.refuse(fmt.Errorf("%w: it has just been resumed or deleted", journal.ErrBusy))
 		}
 	})

@@ -109,8 +109,9 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 // migrateTries is how often a migration is tried while transactions of processes of a former version have locks that it needs.
 const migrateTries = 50
 
-// migratePostgres brings the schema to the newest version. Each migration is a transaction that other processes wait for when they start. Processes of
-// a former version go on meanwhile: a migration waits for their locks for a short time only, since their next statements would wait behind it.
+// migratePostgres brings the schema to the newest version. Each migration is a transaction, and one process migrates at a time. Processes of a former
+// version go on meanwhile. A migration waits for a lock for 1.5 seconds at most, because other statements on the table queue behind it. A wait of more
+// than a second makes the server cancel an autovacuum that has the lock.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
 	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted by name
 	for tries, done := 0, false; err == nil && !done; {
@@ -160,7 +161,7 @@ func migrateStep(ctx context.Context, db *sql.DB, entries []fs.DirEntry) (done b
 	if err != nil {
 		return false, err
 	}
-	for _, statement := range []string{"SET LOCAL lock_timeout = '500ms'", string(text), "DELETE FROM schema_version"} {
+	for _, statement := range []string{"SET LOCAL lock_timeout = '1500ms'", string(text), "DELETE FROM schema_version"} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return false, fmt.Errorf("migration %s: %w", e.Name(), err)
 		}
@@ -242,7 +243,8 @@ func ofPostgres(lease *rowLease, days *days) *dialect {
 		reserve: func(c *conn, table, column string, first int64, num *int64) {
 			c.later(func(row scanner) error { return row.Scan(num) }, "SELECT nextval(pg_get_serial_sequence(?, ?)) + ?::bigint", table, column, first)
 		},
-		number: func(c *conn, table, column string) { // without the days of numbers, see partitions
+		number: func(c *conn, table, column string) {
+			// The new numbers follow those that the rows have within their days (see numbersOfDay).
 			c.row(fmt.Sprintf("SELECT setval(pg_get_serial_sequence(?, ?), coalesce(max(%s & %d), 0) + 1, false) FROM %s", column, numbersOfDay-1, table),
 				[]any{table, column}, new(int64))
 		},
