@@ -221,8 +221,8 @@ func (p *days) purgeDays(ctx context.Context, s *Store, before time.Time) (total
 		case any && (kept || over.After(before)):
 			continue
 		}
-		for n := purgeRuns; any && n > 0; total += n {
-			if err := s.write(ctx, 0, func(c *conn) { n = deleteRunsOfDay(c, r) }); err != nil {
+		for deleted, done := 0, !any; !done; total += deleted {
+			if err := s.write(ctx, 0, func(c *conn) { deleted, done = deleteRunsOfDay(c, r, before) }); err != nil {
 				return total, nil, err
 			}
 		}
@@ -248,13 +248,15 @@ func (p *days) runsOf(ctx context.Context, s *Store, r numberRange, before time.
 // purgeVaults is the maximum number of runs whose tokens one call of deleteRunsOfDay deletes.
 const purgeVaults = 20
 
-// deleteRunsOfDay deletes some runs of a day whose partitions are dropped afterwards, with all that is not in these partitions. It returns the number of
-// runs that it has worked on; a run with tokens is deleted by a later call than its tokens.
-func deleteRunsOfDay(c *conn, r numberRange) (n int) {
+// deleteRunsOfDay deletes some runs of a day whose partitions are dropped afterwards, with all that is not in these partitions. It keeps a run that
+// a process with a late clock has just begun. It returns the number of runs that it has deleted, and reports whether there was nothing to do; a run with
+// tokens is deleted by a later call than its tokens.
+func deleteRunsOfDay(c *conn, r numberRange, before time.Time) (deleted int, done bool) {
 	var runs []int64
 	var vaults []pii.Scope
 	c.each(`SELECT r.num, r.user, r.id, v.num IS NOT NULL FROM runs r LEFT JOIN vaults v ON v.user = r.user AND v.session = r.id
-		WHERE r.num >= ? AND r.num < ? ORDER BY r.num LIMIT ? /*+ FOR UPDATE OF r SKIP LOCKED */`, []any{r.from, r.to, purgeRuns}, func(row scanner) error {
+		WHERE r.num >= ?1 AND r.num < ?2 AND (r.purged = 1 OR r.ended < ?3 AND r.started < ?3)
+		ORDER BY r.num LIMIT ?4 /*+ FOR UPDATE OF r SKIP LOCKED */`, []any{r.from, r.to, before, purgeRuns}, func(row scanner) error {
 		var num int64
 		var scope pii.Scope
 		var vault bool
@@ -275,7 +277,7 @@ func deleteRunsOfDay(c *conn, r numberRange) (n int) {
 	c.exec("DELETE FROM approvals WHERE run = ANY(?)", runs)
 	c.exec("DELETE FROM doubts WHERE run = ANY(?)", runs)
 	c.exec("DELETE FROM runs WHERE num = ANY(?)", runs)
-	return len(runs) + len(vaults)
+	return len(runs), len(runs)+len(vaults) == 0
 }
 
 // drop drops the partitions of a day that has no runs, and reports whether they are in use for so long that only a later purge can drop them.

@@ -108,7 +108,7 @@ func TestDays(t *testing.T) {
 	server := postgrestest.Start(t, postgrestest.Fast...)
 	open := func(t *testing.T, at time.Time) (*Store, *clock) {
 		c := clockAt(at)
-		return openServer(t, server.Schema(t), Options{Now: c.now}), c
+		return openServer(t, server.Schema(t), Options{Now: c.now, transfer: true}), c // without purges in the background
 	}
 
 	// The rows of a run are in the partitions of its first day. A value is stored once a day. A purge drops the days whose runs all ended before.
@@ -217,7 +217,7 @@ func TestDays(t *testing.T) {
 			t.Errorf("%d vaults", n)
 		}
 		c.set(noon.Add(5 * oneDay))
-		purgeAt(t, s, noon.Add(oneDay), 2*purgeVaults+purgeRuns+2*purgeVaults+1)
+		purgeAt(t, s, noon.Add(oneDay), 2*purgeVaults+purgeRuns+1)
 		for _, table := range []string{"runs", "vaults", "tokens", "doubts", "approvals", "owners", "journal"} {
 			if n := count(t, s, "SELECT count(*) FROM "+table); n != 0 {
 				t.Errorf("%d rows are left in %s", n, table)
@@ -255,7 +255,7 @@ func TestDays(t *testing.T) {
 			default:
 			}
 		}
-		wantDays(t, s, "0301", "0302", "0303") // the later ones are empty
+		wantDays(t, s, "0301")
 		_, err = s.Read(t.Context(), "a1")
 		wantIs(t, "read of a purged run", err, journal.ErrNotFound)
 		if err := tx.Rollback(); err != nil {
@@ -264,6 +264,22 @@ func TestDays(t *testing.T) {
 		purgeAt(t, s, noon.Add(2*oneDay), 0)
 		wantDays(t, s)
 		checkDays(t, s)
+	})
+
+	// Partitions are made before their day. Those that were not used are dropped after it.
+	t.Run("ahead", func(t *testing.T) {
+		t.Parallel()
+		s, c := open(t, noon)
+		for _, after := range []int{0, 1, 20} {
+			c.set(noon.Add(time.Duration(after) * oneDay))
+			if _, err := s.purgeOnce(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			made, err := madeDays(t.Context(), s.read)
+			if today := dayOf(c.now()); err != nil || fmt.Sprint(made) != fmt.Sprint([]day{today, today + 1, today + 2}) {
+				t.Errorf("after %d days: partitions of %v, %v", after, made, err)
+			}
+		}
 	})
 
 	// A run begins although its partition is missing, or cannot be made.
@@ -358,7 +374,7 @@ func TestDays(t *testing.T) {
 		putAt(t, lite, c, "new")
 		wantReadable(t, lite, append(runs, "new")...)
 		checkIntegrity(t, lite)
-		back := openServer(t, to, Options{Now: c.now})
+		back := openServer(t, to, Options{Now: c.now, transfer: true})
 		wantReadable(t, back, runs...)
 		checkDays(t, back)
 		putAt(t, back, c, "new")
@@ -385,7 +401,7 @@ func TestPurgeDaysCut(t *testing.T) {
 	url := server.Schema(t)
 	behind, proxy := server.Behind(t, url)
 	c := clockAt(noon)
-	s, other := openServer(t, behind, Options{Now: c.now}), openServer(t, url, Options{Now: c.now})
+	s, other := openServer(t, behind, Options{Now: c.now, transfer: true}), openServer(t, url, Options{Now: c.now, transfer: true})
 	uncut := 0
 	for n := int64(0); uncut < 3 && n < 200; n++ {
 		run := fmt.Sprint("run_", n)
@@ -568,7 +584,7 @@ func TestFormerVersion(t *testing.T) {
 		})
 	}
 	c := clockAt(noon)
-	s := openServer(t, url, Options{Now: c.now})
+	s := openServer(t, url, Options{Now: c.now, transfer: true})
 	close(stop)
 	writers.Wait()
 	t.Logf("%d runs of former processes", len(runs))
