@@ -332,7 +332,7 @@ func deleteOutside(c *conn, r numberRange) (done bool) {
 }
 
 // dropEmpty drops the partitions of a day, unless there is a run of that day, or a run of another day that uses a blob. It locks the partitions against
-// writing before it looks. It waits for the tables for 50 ms at most, because other statements on the tables queue behind it.
+// writing before it looks. It waits for the tables for 50 ms at most, because other statements on the tables wait for it meanwhile.
 func dropEmpty(ctx context.Context, tx *sql.Tx, d day) error {
 	r := d.numbers()
 	var names []string

@@ -110,7 +110,7 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 const migrateTries = 50
 
 // migratePostgres brings the schema to the newest version. Each migration is a transaction, and one process migrates at a time. Processes of a former
-// version go on meanwhile. A migration waits for a lock for 1.5 seconds at most, because other statements on the table queue behind it. A wait of more
+// version go on meanwhile. A migration waits for a lock for 1.5 seconds at most, because other statements on the table wait for it meanwhile. A wait of more
 // than a second makes the server cancel an autovacuum that has the lock.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
 	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted by name

@@ -1,6 +1,6 @@
 // Package sqlstore keeps the harness's state in SQL: runs and their journals, sessions, tasks, schedules and the keys of the HTTP API. The database
 // is a SQLite file (sqlite.go; filelease.go, live.go, queuelock.go and backup.go handle the files beside it) or a PostgreSQL server (postgres.go,
-// rowlease.go, bus.go). Several processes may share the database.
+// rowlease.go, bus.go, days.go). Several processes may share the database.
 //
 // The statements are the same for both databases, so both give the same guarantees, and one test suite covers both. The statements are written for
 // SQLite, whose only writer sees no other change between two statements of a transaction. A transaction of Postgres (READ COMMITTED) may see other
