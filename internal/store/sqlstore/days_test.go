@@ -105,10 +105,10 @@ func checkDays(t testing.TB, s *Store) {
 
 func TestDays(t *testing.T) {
 	t.Parallel()
-	server := postgrestest.Start(t, postgrestest.Fast...)
+	postgres := postgrestest.Start(t, postgrestest.Fast...)
 	open := func(t *testing.T, at time.Time) (*Store, *clock) {
 		c := clockAt(at)
-		return openServer(t, server.Schema(t), Options{Now: c.now, transfer: true}), c // without purges in the background
+		return openServer(t, postgres.Schema(t), Options{Now: c.now, transfer: true}), c // without purges in the background
 	}
 
 	// The rows of a run are in the partitions of its first day. A value is stored once a day. A purge drops the days whose runs all ended before.
@@ -188,6 +188,27 @@ func TestDays(t *testing.T) {
 		purgeAt(t, s, noon.Add(11*oneDay), 1)
 		wantDays(t, s)
 		checkDays(t, s)
+	})
+
+	// A run that a process with a late clock begins while its day is being deleted stays, and so does its partition.
+	t.Run("late clock", func(t *testing.T) {
+		t.Parallel()
+		s, c := open(t, noon)
+		putAt(t, s, c, "a1")
+		put(t, s, "late", startAt("late", c.now().UnixMicro()))
+		c.set(noon.Add(5 * oneDay))
+		if err := s.write(t.Context(), 0, func(c *conn) { deleteRunsOfDay(c, dayOf(noon).numbers(), noon.Add(oneDay)) }); err != nil {
+			t.Fatal(err)
+		}
+		if inUse, err := s.database.(*server).drop(t.Context(), s, dayOf(noon)); err != nil || inUse {
+			t.Errorf("drop: in use %v, %v", inUse, err)
+		}
+		wantDays(t, s, "0301")
+		if records, err := s.Read(t.Context(), "late"); err != nil || len(records) != 1 {
+			t.Errorf("%d records, %v", len(records), err)
+		}
+		_, err := s.Read(t.Context(), "a1")
+		wantIs(t, "read of a deleted run", err, journal.ErrNotFound)
 	})
 
 	// What is not in the partitions is deleted with the runs of a day: tokens, doubts, bytes that quotas count. Runs of a deleted session go at once.
@@ -321,7 +342,7 @@ func TestDays(t *testing.T) {
 	// Replicas with different clocks, of which one is behind at midnight, and both are alone when they make partitions.
 	t.Run("midnight", func(t *testing.T) {
 		t.Parallel()
-		url := server.Schema(t)
+		url := postgres.Schema(t)
 		midnight := noon.Add(oneDay / 2)
 		early, late := clockAt(midnight.Add(time.Second)), clockAt(midnight.Add(-time.Second))
 		stores := []*Store{openServer(t, url, Options{Now: early.now}), openServer(t, url, Options{Now: late.now})}
@@ -348,7 +369,7 @@ func TestDays(t *testing.T) {
 	// A store with days is copied into a file and back. What a purge has begun to delete is not copied.
 	t.Run("copy", func(t *testing.T) {
 		t.Parallel()
-		from, file, to := server.Schema(t), filepath.Join(t.TempDir(), "harness.db"), server.Schema(t)
+		from, file, to := postgres.Schema(t), filepath.Join(t.TempDir(), "harness.db"), postgres.Schema(t)
 		c := clockAt(noon)
 		s := openServer(t, from, Options{Now: c.now, transfer: true})
 		var runs []string
