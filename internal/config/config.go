@@ -236,7 +236,7 @@ type Workspace struct {
 
 // Journal configures the records of tasks and runs.
 type Journal struct {
-	Retention time.Duration `key:"retention" default:"30d" min:"0" doc:"How long a task or run is kept after its end; 0: for ever."`
+	Retention time.Duration `key:"retention" default:"30d" min:"0" doc:"How long a task or run is kept after its end; 0: for ever. PostgreSQL deletes runs by days, so they stay up to two days longer there."`
 }
 
 // Store configures the database.

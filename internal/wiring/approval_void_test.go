@@ -186,7 +186,7 @@ func TestApprovalSession(t *testing.T) {
 	if n := decoded[int](t, ended); n != 2 {
 		t.Errorf("got %d", n)
 	}
-	if _, err := keep.Purge(t.Context(), time.Now().Add(time.Hour)); err != nil {
+	if _, err := keep.Purge(t.Context(), time.Now().Add(48*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	all, _, err := f.Runs().Approvals(t.Context(), auth.Local(), approval.Filter{})

@@ -16,23 +16,31 @@ import (
 
 // quantiles reports the median and the 99th percentile: a mean would hide the few commits that wait for a checkpoint.
 func quantiles(b *testing.B, took []time.Duration) {
+	b.ReportMetric(float64(quantile(took, 50).Nanoseconds())/1000, "p50-us")
+	b.ReportMetric(float64(quantile(took, 99).Nanoseconds())/1000, "p99-us")
+}
+
+// quantile returns the time that percent of the times do not exceed.
+func quantile(took []time.Duration, percent int) time.Duration {
 	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-us")
-	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-us")
+	return took[len(took)*percent/100]
 }
 
 // benchStores benchmarks SQLite and, if it is installed, Postgres. The two stores named normal lose the last commits in a power failure, the two named
 // full do not.
-func benchStores(b *testing.B, f func(b *testing.B, s *Store)) {
+func benchStores(b *testing.B, f func(b *testing.B, s *Store)) { benchStoresAt(b, nil, f) }
+
+// benchStoresAt is benchStores with a clock, which may be nil.
+func benchStoresAt(b *testing.B, now func() time.Time, f func(b *testing.B, s *Store)) {
 	for _, sync := range []Sync{SyncNormal, SyncFull} {
-		b.Run(string(sync), func(b *testing.B) { f(b, setup(b, Options{Sync: sync})) })
+		b.Run(string(sync), func(b *testing.B) { f(b, setup(b, Options{Sync: sync, Now: now})) })
 		b.Run("postgres "+string(sync), func(b *testing.B) {
 			var settings []string
 			if sync == SyncNormal {
 				settings = []string{"-c", "synchronous_commit=off"}
 			}
 			server := postgrestest.Start(b, settings...)
-			s := openServer(b, server.Schema(b), Options{})
+			s := openServer(b, server.Schema(b), Options{Now: now})
 			before, err := server.Written()
 			if err != nil {
 				b.Fatal(err)
@@ -59,21 +67,24 @@ func mustCreate(b *testing.B, s *Store, run string) journal.Writer {
 
 // BenchmarkPurge measures the deletion of runs with ten calls each.
 func BenchmarkPurge(b *testing.B) {
-	benchStores(b, func(b *testing.B, s *Store) {
+	c := clockAt(noon)
+	benchStoresAt(b, c.now, func(b *testing.B, s *Store) {
+		c.set(noon)
 		for i := range b.N {
 			w := mustCreate(b, s, fmt.Sprint("run_", i))
-			w.Append(startAt(fmt.Sprint("run_", i), 10))
+			w.Append(startAt(fmt.Sprint("run_", i), noon.UnixMicro()))
 			for n := 1; n <= 20; n += 2 {
 				w.Append(journaltest.Call(n))
 				w.Append(journaltest.Answer(n))
 			}
-			w.Append(endAt(100))
+			w.Append(endAt(noon.UnixMicro()))
 			if err := w.Commit(context.Background()); err != nil {
 				b.Fatal(err)
 			}
 		}
+		c.set(noon.Add(2 * oneDay)) // the day of the runs is over
 		b.ResetTimer()
-		if n, err := s.Purge(context.Background(), time.UnixMicro(1000)); err != nil || n != b.N {
+		if n, err := s.Purge(context.Background(), noon.Add(oneDay)); err != nil || n != b.N {
 			b.Fatal(n, err)
 		}
 	})

@@ -25,9 +25,9 @@ type dialect struct {
 	commit func(c *conn) error
 	// inTransaction reports whether the database is in a transaction, which a rollback must end.
 	inTransaction func(c *conn) bool
-	// reserve sets num to the next number of a table, so that the number is known before the row is inserted. It is nil if the database inserts at
-	// once.
-	reserve func(c *conn, table string, num *int64)
+	// reserve sets num to first plus the next number of a table, so that the number is known before the row is inserted. It is nil if the database
+	// inserts at once.
+	reserve func(c *conn, table, column string, first int64, num *int64)
 	// number makes the numbers of new rows follow the numbers that a table contains. It is nil if the database does so by itself.
 	number func(c *conn, table, column string)
 	// again reports whether it is worth repeating a transaction that failed with an error and has changed nothing.
@@ -191,9 +191,12 @@ func (c *conn) execute(s statement) error {
 }
 
 // reserve reserves the number of the row that insertAs will insert into a table, if that saves a round trip. num is set at the next flush.
-func (c *conn) reserve(table string, num *int64) {
+func (c *conn) reserve(table string, num *int64) { c.reserveFrom(table, "num", 0, num) }
+
+// reserveFrom is like reserve, for a column whose numbers begin at first (see database.numbers).
+func (c *conn) reserveFrom(table, column string, first int64, num *int64) {
 	if c.dialect.reserve != nil {
-		c.dialect.reserve(c, table, num)
+		c.dialect.reserve(c, table, column, first, num)
 	}
 }
 

@@ -95,10 +95,11 @@ func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 		}
 	}
 	err = s.write(ctx, 0, func(c *conn) {
-		if c.changed(`UPDATE runs SET owner = ?, fence = fence + 1, status = 'running',
-			bytes = (SELECT coalesce(sum(length(data)), 0) FROM journal WHERE run = runs.num)
-				+ (SELECT coalesce(sum(length(b.data)), 0) FROM blob_refs r JOIN blobs b ON b.id = r.blob WHERE r.run = runs.num)
-			WHERE num = ? AND owner = ? AND fence = ? AND ended IS NULL AND purged = 0`, s.lease.ID(), w.num, owner, w.fence) == 0 {
+		from, to := s.partition(w.num)
+		if c.changed(`UPDATE runs SET owner = ?1, fence = fence + 1, status = 'running',
+			bytes = (SELECT coalesce(sum(length(data)), 0) FROM journal WHERE run = ?2)
+				+ (SELECT coalesce(sum(length(b.data)), 0) FROM blob_refs r JOIN blobs b ON b.id = r.blob AND b.id >= ?5 AND b.id < ?6 WHERE r.run = ?2)
+			WHERE num = ?2 AND owner = ?3 AND fence = ?4 AND ended IS NULL AND purged = 0`, s.lease.ID(), w.num, owner, w.fence, from, to) == 0 {
 			c.refuse(fmt.Errorf("%w: it has just been resumed or deleted", journal.ErrBusy))
 		}
 	})
@@ -130,8 +131,27 @@ func (s *Store) ReadPage(ctx context.Context, run string, after int64, limit, by
 }
 
 // records reads the records of a run with numbers above after, until it has limit records or the given number of bytes.
-func (s *Store) records(ctx context.Context, run string, after int64, limit, bytes int) (records []journal.Record, err error) {
-	// One statement reads one state of the database: a purge at the same time cannot remove records from the middle.
+func (s *Store) records(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error) {
+	num, err := one(ctx, s, journal.ErrNotFound, value[int64], "SELECT num FROM runs WHERE id = ? AND purged = 0", run)
+	if errors.Is(err, journal.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	from, to := s.partition(num)
+	records, outside, err := s.recordsOf(ctx, run, num, from, to, after, limit, bytes)
+	if err == nil && outside {
+		records, _, err = s.recordsOf(ctx, run, num, math.MinInt64, math.MaxInt64, after, limit, bytes)
+	}
+	return records, err
+}
+
+// recordsOf is records for the run with an id and a number. Blobs are looked for from one number to another; outside reports whether one was not found.
+func (s *Store) recordsOf(
+	ctx context.Context, run string, num, from, to, after int64, limit, bytes int,
+) (records []journal.Record, outside bool, err error) {
+	// One statement reads one state of the database: a purge at the same time cannot remove records from the middle. Statements that name a run's number
+	// read only its partition.
 	size, last := 0, int64(math.MaxInt64)
 	if int64(limit) < last-after {
 		last = after + int64(limit) // numbers have no gaps
@@ -141,9 +161,9 @@ func (s *Store) records(ctx context.Context, run string, after int64, limit, byt
 		FROM runs
 		JOIN journal j ON j.run = runs.num
 		LEFT JOIN blob_refs r ON r.run = j.run AND r.seq = j.seq
-		LEFT JOIN blobs b ON b.id = r.blob
-		WHERE runs.id = ? AND runs.purged = 0 AND j.seq > ? AND j.seq <= ?
-		ORDER BY j.seq`, []any{run, after, last}, func(row scanner) error {
+		LEFT JOIN blobs b ON b.id = r.blob AND b.id >= ? AND b.id < ?
+		WHERE runs.num = ? AND runs.id = ? AND runs.purged = 0 AND j.seq > ? AND j.seq <= ?
+		ORDER BY j.seq`, []any{from, to, num, run, after, last}, func(row scanner) error {
 		var seq int64
 		var kind string
 		var data sql.RawBytes
@@ -166,10 +186,14 @@ func (s *Store) records(ctx context.Context, run string, after int64, limit, byt
 		if !field.Valid {
 			return nil
 		}
+		if large == nil {
+			outside = true
+			return errStop
+		}
 		size += len(large)
 		return setField(&records[len(records)-1], field.String, large)
 	})
-	return records, err
+	return records, outside, err
 }
 
 // runWriter writes the journal of one run.
@@ -363,7 +387,7 @@ func (w *runWriter) insertRow(c *conn, r *row, fenced bool) {
 			r.seq, r.kind, r.n, r.data, w.num, w.fence)
 	}
 	for i := range r.blobs {
-		insertBlob(c, w.num, r.seq, &r.blobs[i])
+		w.s.insertBlob(c, w.num, r.seq, &r.blobs[i])
 	}
 	w.stored = r.seq
 }
@@ -413,7 +437,7 @@ func (w *runWriter) admit(c *conn) {
 		c.later(func(row scanner) error { return row.Scan(&closed) },
 			"SELECT closed IS NOT NULL FROM sessions WHERE user = ? AND id = ? /*+ FOR SHARE */", w.session.user, w.session.id)
 	}
-	c.reserve("runs", &w.num)
+	c.reserveFrom("runs", "num", w.s.numbers(w.s.now()), &w.num)
 	c.flush()
 	c.fail(check())
 	if closed {
@@ -421,11 +445,13 @@ func (w *runWriter) admit(c *conn) {
 	}
 }
 
-// insertBlob stores a large value once. It looks for the value each time, because a purge may have deleted it.
-func insertBlob(c *conn, run, seq int64, b *blob) {
-	var id int64
-	if !c.row("SELECT id FROM blobs WHERE hash = ? /*+ FOR SHARE */", []any{b.hash[:]}, &id) {
-		id = c.insert("INSERT INTO blobs (hash, data) VALUES (?, ?) RETURNING id", b.hash[:], b.data)
+// insertBlob stores a large value once in the partition of its run. It looks for the value each time, because a purge may have deleted it.
+func (s *Store) insertBlob(c *conn, run, seq int64, b *blob) {
+	var id, reserved int64
+	from, to := s.partition(run)
+	c.reserveFrom("blobs", "id", from, &reserved)
+	if !c.row("SELECT id FROM blobs WHERE hash = ? AND id >= ? AND id < ? /*+ FOR SHARE */", []any{b.hash[:], from, to}, &id) {
+		id = c.insertAs(reserved, "INSERT INTO blobs (id, hash, data) VALUES (?, ?, ?) RETURNING id", b.hash[:], b.data)
 	}
 	c.exec("INSERT INTO blob_refs (run, seq, field, blob) VALUES (?, ?, ?, ?)", run, seq, b.field, id)
 }

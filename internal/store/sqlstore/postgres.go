@@ -28,6 +28,7 @@ import (
 // Postgres. Row locks, which only Postgres needs, stand in comments that begin with /*+; translate makes these locks part of the statement.
 type server struct {
 	lease *rowLease
+	*days
 	*bus
 }
 
@@ -92,34 +93,48 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	}
 	beats := stdlib.OpenDB(*cfg) // separate connections, so that slow reads do not delay the lease
 	beats.SetMaxOpenConns(postgresBeats)
-	lease := newRowLease(beats, s.log)
+	lease, days := newRowLease(beats, s.log), newDays(pool, s.log)
 	writing := cfg.Copy()
 	writing.RuntimeParams["lock_timeout"] = "5000" // milliseconds; after that the transaction is repeated
-	c := newConn(stdlib.OpenDB(*writing), ofPostgres(lease))
+	c := newConn(stdlib.OpenDB(*writing), ofPostgres(lease, days))
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.close(), beats.Close(), pool.Close())
 	}
 	s.path, s.lease, s.read = address(url), lease, pool
 	s.statements.of, s.statements.translate, s.statements.text = pool, translate, postgresText
-	s.database = &server{lease, newBus(pool, cfg, s.log)}
+	s.database = &server{lease, days, newBus(pool, cfg, s.log)}
 	return c, nil
 }
 
-// migratePostgres brings the schema to the newest version, in one transaction that other processes wait for.
+// migrateTries is how often a migration is tried while transactions of processes of a former version have locks that it needs.
+const migrateTries = 50
+
+// migratePostgres brings the schema to the newest version. Each migration is a transaction, and one process migrates at a time. Processes of a former
+// version go on meanwhile. A migration waits for a lock for 1.5 seconds at most, because other statements on the table wait for it meanwhile. A wait of more
+// than a second makes the server cancel an autovacuum that has the lock.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
 	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted by name
-	if err != nil {
-		return err
+	for tries, done := 0, false; err == nil && !done; {
+		done, err = migrateStep(ctx, db, entries)
+		if code := postgresCode(err); (code == lockTimeout || code == deadlock) && tries < migrateTries {
+			tries++
+			err = pause(ctx, reconnectWait)
+		}
 	}
+	return err
+}
+
+// migrateStep executes the next migration, and reports whether there was none left.
+func migrateStep(ctx context.Context, db *sql.DB, entries []fs.DirEntry) (done bool, err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	var version, major int
 	var schema sql.NullString
 	if err := tx.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil || !schema.Valid {
-		return cmp.Or(err, errors.New("its schema (search_path) does not exist: create it"))
+		return false, cmp.Or(err, errors.New("its schema (search_path) does not exist: create it"))
 	}
 	if _, err = tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('harness ' || current_schema()))"); err == nil {
 		err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int / 10000").Scan(&major)
@@ -135,28 +150,26 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	}
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case version > len(entries):
-		return fmt.Errorf("its schema has version %d, this harness knows %d: use a newer harness, or another database in store.url", version, len(entries))
+		return false, fmt.Errorf("its schema has version %d, this harness knows %d: use a newer harness, or another database in store.url", version, len(entries))
 	case version == len(entries):
-		return nil
+		return true, nil
 	}
-	for _, e := range entries[version:] {
-		text, err := postgresMigrations.ReadFile("postgres/" + e.Name())
-		if err != nil {
-			return err
+	e := entries[version]
+	text, err := postgresMigrations.ReadFile("postgres/" + e.Name())
+	if err != nil {
+		return false, err
+	}
+	for _, statement := range []string{"SET LOCAL lock_timeout = '1500ms'", string(text), "DELETE FROM schema_version"} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return false, fmt.Errorf("migration %s: %w", e.Name(), err)
 		}
-		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-			return fmt.Errorf("migration %s: %w", e.Name(), err)
-		}
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM schema_version"); err != nil {
-		return err
+	if _, err := tx.ExecContext(ctx, "INSERT INTO schema_version VALUES ($1)", version+1); err != nil {
+		return false, err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO schema_version VALUES ($1)", len(entries)); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return false, tx.Commit()
 }
 
 // countCommit increments a process's number of transactions in the table commits. For the transaction, it also sets harness.part, which is the
@@ -166,7 +179,7 @@ const countCommit = `INSERT INTO commits (process, n) VALUES (?1, 1) ON CONFLICT
 
 // ofPostgres returns the dialect of Postgres for a process. Each transaction increments the process's number of transactions (countCommit), and sends
 // COMMIT after it has received that number. If the answer to a COMMIT is lost, this number tells whether the transaction was committed.
-func ofPostgres(lease *rowLease) *dialect {
+func ofPostgres(lease *rowLease, days *days) *dialect {
 	p := pipeline{}
 	return &dialect{
 		translate: translate,
@@ -227,15 +240,20 @@ func ofPostgres(lease *rowLease) *dialect {
 			_ = c.onServer(func(server *pgx.Conn) { is = server.PgConn().TxStatus() != 'I' })
 			return is
 		},
-		reserve: func(c *conn, table string, num *int64) {
-			c.later(func(row scanner) error { return row.Scan(num) }, "SELECT nextval(pg_get_serial_sequence(?, 'num'))", table)
+		reserve: func(c *conn, table, column string, first int64, num *int64) {
+			c.later(func(row scanner) error { return row.Scan(num) }, "SELECT nextval(pg_get_serial_sequence(?, ?)) + ?::bigint", table, column, first)
 		},
 		number: func(c *conn, table, column string) {
-			c.row("SELECT setval(pg_get_serial_sequence(?, ?), coalesce(max("+column+"), 0) + 1, false) FROM "+table, []any{table, column}, new(int64))
+			// The new numbers follow those that the rows have within their days (see numbersOfDay).
+			c.row(fmt.Sprintf("SELECT setval(pg_get_serial_sequence(?, ?), coalesce(max(%s & %d), 0) + 1, false) FROM %s", column, numbersOfDay-1, table),
+				[]any{table, column}, new(int64))
 		},
 		again: func(err error) bool {
 			switch postgresCode(err) {
-			case "40001", "40P01", "55P03", uniqueViolation: // serialization failure, deadlock, lock timeout, a row that another process has just inserted
+			case "40001", deadlock, lockTimeout, uniqueViolation: // first a serialization failure, last a row that another process has just inserted
+				return true
+			case "23514": // the partition of a run is missing
+				days.forget()
 				return true
 			}
 			return isLost(err) || errors.Is(err, errNotCommitted) || errors.Is(err, errStale)
@@ -250,8 +268,12 @@ func (e unknownOutcomeError) Error() string {
 	return "the connection broke at the end of a transaction, whose outcome is unknown: " + e.cause.Error()
 }
 
-// uniqueViolation is the SQLSTATE of a row whose key is taken.
-const uniqueViolation = "23505"
+// SQLSTATE of errors.
+const (
+	uniqueViolation = "23505" // the key of a row is taken
+	deadlock        = "40P01"
+	lockTimeout     = "55P03"
+)
 
 // errNotCommitted means that a transaction was rolled back because its connection broke.
 var errNotCommitted = errors.New("the connection broke before the end of a transaction")

@@ -27,12 +27,20 @@ const (
 // purge of any process continues it.
 func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err error) {
 	defer wrap(&err, "purge %s", s.path)
-	for _, mark := range []string{markRuns, markTasks} {
-		for n := purgeRuns; n == purgeRuns; total += n {
-			if n, err = s.purgeStep(ctx, mark, before, purgeRuns); err != nil {
-				return total, err
-			}
+	var rest []numberRange
+	if total, rest, err = s.purgeDays(ctx, s, before); err != nil {
+		return total, err
+	}
+	mark := func(query string, args ...any) {
+		for n := purgeRuns; n == purgeRuns && err == nil; total += n {
+			n, err = s.purgeStep(ctx, query, append([]any{before, purgeRuns}, args...)...)
 		}
+	}
+	for _, runs := range rest {
+		mark(markRuns, runs.from, runs.to)
+	}
+	if mark(markTasks); err != nil {
+		return total, err
 	}
 	return total, errors.Join(s.clean(ctx), s.shrink(ctx, s))
 }
@@ -41,7 +49,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err err
 // one of their numbers.
 const (
 	markRuns = `UPDATE runs SET purged = 1 WHERE num IN (
-		SELECT num FROM runs WHERE started < ?1 AND ended < ?1 AND purged = 0 LIMIT ?2 /*+ FOR UPDATE SKIP LOCKED */)`
+		SELECT num FROM runs WHERE started < ?1 AND ended < ?1 AND purged = 0 AND +num >= ?3 AND +num < ?4 LIMIT ?2 /*+ FOR UPDATE SKIP LOCKED */)`
 	markTasks = `UPDATE tasks SET purged = 1 WHERE num IN (
 		SELECT num FROM tasks t WHERE ended < ?1 AND purged = 0
 			AND NOT EXISTS (SELECT 1 FROM idempotency WHERE task = t.num)
@@ -81,6 +89,9 @@ func deleteRuns(c *conn) bool {
 	return true
 }
 
+// deleteUnused deletes a blob to which no record refers.
+const deleteUnused = "DELETE FROM blobs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1)"
+
 // deleteRecords deletes the first records of a run, and each of their blobs to which no other record refers. A blob and its references change in the
 // same transaction, so a blob stays if another run has just begun to share it.
 func deleteRecords(c *conn, run int64) (records, bytes int64) {
@@ -103,7 +114,7 @@ func deleteRecords(c *conn, run int64) (records, bytes int64) {
 	records = c.changed("DELETE FROM journal WHERE run = ? AND seq <= ?", run, last)
 	c.exec("DELETE FROM blob_refs WHERE run = ? AND seq <= ?", run, last)
 	for _, id := range blobs {
-		c.exec("DELETE FROM blobs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1)", id)
+		c.exec(deleteUnused, id)
 	}
 	return records, bytes
 }
@@ -138,8 +149,9 @@ func (s *Store) purgeInBackground(retention time.Duration) (stop func()) {
 	}
 }
 
-// purgeOnce purges what is due. If there is no retention and nothing to delete, it writes nothing.
+// purgeOnce makes the partitions that are needed next, and purges what is due. If there is no retention and nothing to delete, it writes nothing.
 func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, error) {
+	s.makeDays(ctx, s.now())
 	expired := s.now().Add(-keepKeys)
 	var keys, marked bool
 	if err := s.each(ctx, `SELECT EXISTS (SELECT 1 FROM idempotency WHERE created < ?),
@@ -167,8 +179,9 @@ func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, er
 		}
 		return s.Purge(ctx, before)
 	}
+	_, _, err := s.purgeDays(ctx, s, time.Time{})
 	if marked {
-		return 0, errors.Join(s.clean(ctx), s.shrink(ctx, s))
+		err = errors.Join(err, s.clean(ctx), s.shrink(ctx, s))
 	}
-	return 0, nil
+	return 0, err
 }

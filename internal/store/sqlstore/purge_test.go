@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -103,7 +104,7 @@ func TestPurgeCutOff(t *testing.T) {
 	t.Parallel()
 	s := setup(t, Options{})
 	put(t, s, "old", startAt("old", 10), bigAnswer(1, "x"), endAt(100))
-	if n, err := s.purgeStep(t.Context(), markRuns, time.UnixMicro(1000), purgeRuns); err != nil || n != 1 {
+	if n, err := s.purgeStep(t.Context(), markRuns, time.UnixMicro(1000), purgeRuns, 0, int64(math.MaxInt64)); err != nil || n != 1 {
 		t.Fatalf("purgeStep = %d, %v", n, err)
 	}
 	_, err := s.Read(t.Context(), "old")

@@ -1,6 +1,6 @@
 // Package sqlstore keeps the harness's state in SQL: runs and their journals, sessions, tasks, schedules and the keys of the HTTP API. The database
 // is a SQLite file (sqlite.go; filelease.go, live.go, queuelock.go and backup.go handle the files beside it) or a PostgreSQL server (postgres.go,
-// rowlease.go, bus.go). Several processes may share the database.
+// rowlease.go, bus.go, days.go). Several processes may share the database.
 //
 // The statements are the same for both databases, so both give the same guarantees, and one test suite covers both. The statements are written for
 // SQLite, whose only writer sees no other change between two statements of a transaction. A transaction of Postgres (READ COMMITTED) may see other
@@ -100,6 +100,16 @@ type database interface {
 	dropWords(c *conn, num int64)
 	// findWords returns the parts of a query for the tasks that a search finds.
 	findWords(search, user string) (wordQuery, error)
+	// numbers returns a number below those of the runs that begin at a time.
+	numbers(now time.Time) (first int64)
+	// partition returns the range of the numbers of the runs, and of the blobs, that are in the same partition as a run.
+	partition(run int64) (from, to int64)
+	// makeDay makes the partition of a run with a number, if it is missing.
+	makeDay(ctx context.Context, run int64) error
+	// makeDays makes the partitions for the days that follow a time.
+	makeDays(ctx context.Context, now time.Time)
+	// purgeDays deletes runs by days, and returns their number and the ranges of the numbers of the runs that a purge deletes one by one.
+	purgeDays(ctx context.Context, s *Store, before time.Time) (total int, rest []numberRange, err error)
 	// shrink gives the space of deleted rows back to the file system.
 	shrink(ctx context.Context, s *Store) error
 	// sweepCopies removes the copies that migrations made before the given time.
@@ -107,6 +117,9 @@ type database interface {
 	// close is called before the connections are closed.
 	close() error
 }
+
+// numberRange are the numbers from one to another, which is not among them.
+type numberRange struct{ from, to int64 }
 
 // wordQuery has the parts of a query for the tasks that a search finds.
 type wordQuery struct {

@@ -19,28 +19,28 @@ import (
 // transferred are the tables that Transfer copies, with the columns of their keys. The contents of the other tables follow from these tables, or describe
 // processes that use the store.
 var transferred = []table{
-	{"sessions", []string{"num"}},
-	{"tasks", []string{"num"}},
-	{"steps", []string{"task", "seq"}},
-	{"events", []string{"task", "id"}},
-	{"idempotency", []string{"user", "key"}},
-	{"webhooks", []string{"num"}},
-	{"schedules", []string{"num"}},
-	{"runs", []string{"num"}},
-	{"journal", []string{"run", "seq"}},
-	{"blobs", []string{"id"}},
-	{"blob_refs", []string{"run", "seq", "field"}},
-	{"approvals", []string{"num"}},
-	{"doubts", []string{"num"}},
-	{"keys", []string{"num"}},
-	{"vaults", []string{"num"}},
-	{"tokens", []string{"num"}},
-	{"pins", []string{"server", "tool"}},
-	{reviews, []string{"last"}},
-	{"counts", []string{"num"}},
-	{"credentials", []string{"server", "user"}},
-	{"confirmations", []string{"subject"}},
-	{"usage", []string{"span", "slot", "kind", "owner", "server", "name"}},
+	{name: "sessions", key: []string{"num"}},
+	{name: "tasks", key: []string{"num"}},
+	{name: "steps", key: []string{"task", "seq"}},
+	{name: "events", key: []string{"task", "id"}},
+	{name: "idempotency", key: []string{"user", "key"}},
+	{name: "webhooks", key: []string{"num"}},
+	{name: "schedules", key: []string{"num"}},
+	{name: "runs", key: []string{"num"}},
+	{name: "journal", key: []string{"run", "seq"}, rows: "SELECT * FROM journal WHERE EXISTS (SELECT 1 FROM runs WHERE num = run)"},
+	{name: "blob_refs", key: []string{"run", "seq", "field"}, rows: `SELECT r.run, r.seq, r.field, b.hash, b.data FROM blob_refs r
+		JOIN blobs b ON b.id = r.blob WHERE EXISTS (SELECT 1 FROM runs WHERE num = r.run)`},
+	{name: "approvals", key: []string{"num"}},
+	{name: "doubts", key: []string{"num"}},
+	{name: "keys", key: []string{"num"}},
+	{name: "vaults", key: []string{"num"}},
+	{name: "tokens", key: []string{"num"}},
+	{name: "pins", key: []string{"server", "tool"}},
+	{name: reviews, key: []string{"last"}},
+	{name: "counts", key: []string{"num"}},
+	{name: "credentials", key: []string{"server", "user"}},
+	{name: "confirmations", key: []string{"subject"}},
+	{name: "usage", key: []string{"span", "slot", "kind", "owner", "server", "name"}},
 }
 
 // reviews is the only transferred table that has a row in a new store.
@@ -58,6 +58,17 @@ const unfinished = "unfinished_transfer"
 type table struct {
 	name string
 	key  []string
+	// rows selects the rows to copy, if these are not the rows of the table. Rows of runs that a purge has deleted are not copied. A blob is copied with
+	// each reference to it, because the two databases do not store it equally often.
+	rows string
+}
+
+// from is the table, or its rows, as a part of a statement.
+func (t table) from() string {
+	if t.rows == "" {
+		return t.name
+	}
+	return "(" + t.rows + ") t"
 }
 
 // Transferred describes a table that has been copied and compared.
@@ -268,9 +279,22 @@ func (t table) transfer(ctx context.Context, source, target *Store, o *TransferO
 			return err
 		}
 		last = t.keyOf(columns, some[len(some)-1])
+		if t.key[0] == "run" {
+			for _, row := range some {
+				if err := target.makeDay(ctx, row[t.at(columns, "run")].(int64)); err != nil {
+					return err
+				}
+			}
+		}
 		if err := target.write(ctx, bytes, func(c *conn) {
 			for _, row := range some {
-				c.exec(insert, slices.Clone(row)...) // exec changes its arguments
+				if t.name == "blob_refs" {
+					data := row[t.at(columns, "data")].([]byte)
+					b := blob{field: row[t.at(columns, "field")].(string), data: data, hash: sha256.Sum256(data)}
+					target.insertBlob(c, row[t.at(columns, "run")].(int64), row[t.at(columns, "seq")].(int64), &b)
+				} else {
+					c.exec(insert, slices.Clone(row)...) // exec changes its arguments
+				}
 			}
 			if t.name == "tasks" {
 				for _, row := range some {
@@ -312,11 +336,11 @@ type column struct {
 
 // columns returns the columns that a table has in both stores. If the kinds of a column differ, the column is copied as bytes.
 func (t table) columns(ctx context.Context, a, b *Store) ([]column, error) {
-	all, err := a.columns(ctx, t.name)
+	all, err := a.columns(ctx, t.from())
 	if err != nil {
 		return nil, err
 	}
-	others, err := b.columns(ctx, t.name)
+	others, err := b.columns(ctx, t.from())
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +355,7 @@ func (t table) columns(ctx context.Context, a, b *Store) ([]column, error) {
 	return all, nil
 }
 
-// columns returns the columns of a table, by name.
+// columns returns the columns of a table, or of the rows of a table, by name.
 func (s *Store) columns(ctx context.Context, table string) (all []column, err error) {
 	rows, err := s.read.QueryContext(ctx, "SELECT * FROM "+table+" LIMIT 0")
 	if err != nil {
@@ -414,7 +438,7 @@ func (t table) batch(ctx context.Context, s *Store, columns []column, after []an
 		names = append(names, c.name)
 	}
 	key := strings.Join(t.key, ", ")
-	query, args := "SELECT "+strings.Join(names, ", ")+" FROM "+t.name, []any{}
+	query, args := "SELECT "+strings.Join(names, ", ")+" FROM "+t.from(), []any{}
 	if after != nil {
 		query += " WHERE (" + key + ") > (?" + strings.Repeat(", ?", len(t.key)-1) + ")"
 		args = append(args, after...)

@@ -29,7 +29,7 @@ type task struct {
 
 // measured is a task of the load test: go run ./internal/testing/load -replicas 1 -only "200 tasks" bin/harness. The time of the deletion comes from
 // BenchmarkPurge in internal/store/sqlstore.
-var measured = task{runs: 3, turns: 4, commits: 32, reads: 16, processor: 50 * time.Millisecond, database: 13 * time.Millisecond, log: 55e3, tables: 32e3, deletion: time.Millisecond}
+var measured = task{runs: 3, turns: 4, commits: 32, reads: 16, processor: 50 * time.Millisecond, database: 13 * time.Millisecond, log: 55e3, tables: 32e3, deletion: 150 * time.Microsecond}
 
 // assumptions are the properties of an operator's installation, and what the operator requires.
 type assumptions struct {

@@ -1,0 +1,3 @@
+ALTER TABLE journal VALIDATE CONSTRAINT journal_bound;
+ALTER TABLE blob_refs VALIDATE CONSTRAINT blob_refs_bound;
+ALTER TABLE blobs VALIDATE CONSTRAINT blobs_bound;
