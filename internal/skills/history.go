@@ -286,3 +286,22 @@ func put(ctx context.Context, d *files.Dir, name string, c Content) error {
 	}
 	return nil
 }
+
+// File is a file of a skill.
+type File struct {
+	Path   string `json:"path"` // relative to a folder; the name of a module
+	Bytes  int    `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	// Language is the language of a script that programs cannot execute, such as Python; they can read it. It is empty for any other file.
+	Language string `json:"notExecutable,omitempty"`
+}
+
+// Files describes the files of the content, sorted by path.
+func (c Content) Files() []File {
+	all := []File{}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		sum := sha256.Sum256(c[name])
+		all = append(all, File{name, len(c[name]), hex.EncodeToString(sum[:]), strings.Join(foreign([]string{name}), "")})
+	}
+	return all
+}
