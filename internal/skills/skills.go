@@ -101,6 +101,19 @@ func (s *Store) Show(user, name string) (Skill, string, error) {
 	return k, string(text), nil
 }
 
+// Find returns a skill of a user by its name or path. The error wraps fs.ErrNotExist if there is none.
+func (s *Store) Find(user, name string) (Skill, error) {
+	d, k, err := s.find(user, name)
+	if err != nil {
+		return k, fmt.Errorf("skill %q: %w", name, err)
+	}
+	d.Close()
+	return k, nil
+}
+
+// Describe returns the description of a program from the comments at its beginning, "" if there is none.
+func Describe(code string) string { return readHeader(code).description }
+
 // find opens the directory of a user and returns the skill with a name or path. After an error nothing is open.
 func (s *Store) find(user, name string) (d *files.Dir, k Skill, err error) {
 	if d, err = s.Dir(user); err != nil {
