@@ -201,7 +201,11 @@ func problemOf(out *run.Outcome, recorded *journal.End) string {
 		if out.Error.Line > 0 {
 			at = fmt.Sprintf(" at %s:%d:%d", out.Error.File, out.Error.Line, out.Error.Column)
 		}
-		return fmt.Sprintf("%s: %s%s", out.Error.Kind, out.Error.Message, at)
+		kind := out.Error.Kind + ": "
+		if out.Error.Kind == frame.KindDiverged {
+			kind = "" // the message says it
+		}
+		return kind + out.Error.Message + at
 	}
 	return "" // the recorded run failed in the same way
 }
