@@ -36,7 +36,7 @@ type NewSkill struct {
 	Run         string      // id of the run whose program becomes the skill; empty for Code
 	Input       *Input      // input that the run had; nil if it had none, or if its input was a file of its workspace
 	Code, File  string      // a program and its file name, in place of Run
-	Author      string      // who makes it
+	Author      string      // name of the person who makes it
 	Replace     bool        // whether a skill with this name is replaced; its content stays in the history
 }
 
@@ -105,8 +105,8 @@ type maker struct {
 	s        *Service
 	req      NewSkill
 	records  []journal.Record // journal of the run; nil for a program without a run
-	env      *environment     // of the run
-	input    json.RawMessage  // what the program read of its input, with tokens; nil if it read none
+	env      *environment     // environment of the run
+	input    json.RawMessage  // part of the input that the program read, with tokens; nil if it read none
 	untested string           // why the skill gets no test
 }
 
@@ -237,9 +237,9 @@ func (m *maker) tools() (names []string) {
 			continue
 		}
 		var args struct {
-			Server string `json:"server"` // of a call by tools.SERVER.TOOL
+			Server string `json:"server"` // server of a call by tools.SERVER.TOOL
 		}
-		_ = json.Unmarshal(r.Call.Args, &args) // such a call has none
+		_ = json.Unmarshal(r.Call.Args, &args) // arguments of another form name no server
 		name := r.Call.Name
 		if t, err := m.s.opt.Catalog.ResolveIn(args.Server, name); err == nil {
 			name = t.FullName()

@@ -38,7 +38,7 @@ const (
 type SkillReport struct {
 	Skill  string `json:"skill"`
 	Path   string `json:"path"`
-	Digest string `json:"digest"` // of the content that was tested
+	Digest string `json:"digest"` // digest of the tested content
 	Status string `json:"status" enum:"passed,failed,untested"`
 	// Problem says why the tests cannot be read or executed; empty if there is none.
 	Problem string       `json:"problem,omitempty"`

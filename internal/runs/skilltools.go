@@ -17,9 +17,9 @@ const toolsFile = "tools.json"
 
 // toolHashes are the hashes of the parts of a tool's definition.
 type toolHashes struct {
-	Definition string `json:"definition"` // of the whole
-	Input      string `json:"input"`      // of the input schema
-	Output     string `json:"output"`     // of the output schema
+	Definition string `json:"definition"` // hash of the whole definition
+	Input      string `json:"input"`      // hash of the input schema
+	Output     string `json:"output"`     // hash of the output schema
 }
 
 func hashesOf(t *catalog.Tool) toolHashes {
@@ -30,7 +30,7 @@ func hashesOf(t *catalog.Tool) toolHashes {
 type ChangedTool struct {
 	Tool   string   `json:"tool"`
 	Server string   `json:"server"`
-	Parts  []string `json:"parts"` // what has changed: input, output, description; gone if the server has no such tool any more
+	Parts  []string `json:"parts"` // changed parts: input, output, description; gone if the server has no such tool any more
 }
 
 // hashTools returns the text of toolsFile for tools by their full names. A tool that the catalog does not have is left out.
