@@ -211,6 +211,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addServers()
 	a.addReviews()
 	a.addSkills(r)
+	a.addSkillLife()
 	a.addSchedules()
 	a.addTickets()
 	a.addCaller()

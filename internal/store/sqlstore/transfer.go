@@ -40,6 +40,8 @@ var transferred = []table{
 	{name: "counts", key: []string{"num"}},
 	{name: "credentials", key: []string{"server", "user"}},
 	{name: "confirmations", key: []string{"subject"}},
+	{name: "skills", key: []string{"user", "name"}},
+	{name: "skill_versions", key: []string{"user", "name", "num"}},
 	{name: "usage", key: []string{"span", "slot", "kind", "owner", "server", "name"}},
 }
 
