@@ -16,15 +16,19 @@ import (
 )
 
 // Store holds the skills of all users. It is safe for concurrent use.
-type Store struct{ base *files.Base }
+type Store struct {
+	base    *files.Base
+	history func() (History, error) // nil: there is none
+}
 
-// Open opens the skills in a directory of the host, creating it if it does not exist.
-func Open(dir string, limits files.Limits) (*Store, error) {
+// Open opens the skills in a directory of the host, creating it if it does not exist. history opens the store of versions at the first use; without it, the
+// methods that need a history return errors.
+func Open(dir string, limits files.Limits, history func() (History, error)) (*Store, error) {
 	base, err := files.OpenBase(dir, files.Options{Limits: limits, Section: "skills", Durable: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Store{base}, nil
+	return &Store{base, history}, nil
 }
 
 // Dir returns the skills directory of a user. Nothing is created before the first write. The caller closes the Dir.
@@ -77,21 +81,45 @@ func (s *Store) List(user string) ([]Skill, error) {
 
 // Show returns a skill of a user by its name or path, and its text: the source of a module, SKILL.md of a folder.
 func (s *Store) Show(user, name string) (Skill, string, error) {
-	d, err := s.Dir(user)
+	d, k, err := s.find(user, name)
 	if err != nil {
-		return Skill{}, "", fmt.Errorf("show skill %q: %w", name, err)
+		return k, "", fmt.Errorf("show skill %q: %w", name, err)
 	}
 	defer d.Close()
-	all, err := list(d)
-	if err != nil {
-		return Skill{}, "", fmt.Errorf("show skill %q: %w", name, err)
+	file := k.key()
+	if k.Kind == Folder {
+		file = path.Join(file, manifest)
 	}
+	text, err := d.ReadFile(file, 0, maxSource)
+	if err != nil {
+		return k, "", fmt.Errorf("show skill %q: %w", name, err)
+	}
+	return k, string(text), nil
+}
+
+// find opens the directory of a user and returns the skill with a name or path. After an error nothing is open.
+func (s *Store) find(user, name string) (d *files.Dir, k Skill, err error) {
+	if d, err = s.Dir(user); err != nil {
+		return nil, k, err
+	}
+	all, err := list(d)
+	if err == nil {
+		k, err = pick(all, name)
+	}
+	if err != nil {
+		d.Close()
+		return nil, k, err
+	}
+	return d, k, nil
+}
+
+// pick returns the skill with a name or path.
+func pick(all []Skill, name string) (Skill, error) {
 	want := strings.TrimPrefix(strings.TrimPrefix(path.Clean("/"+name), "/skills/"), "/")
 	var found []Skill
 	for _, k := range all {
 		if k.Path == "/skills/"+want {
-			found = []Skill{k}
-			break
+			return k, nil
 		}
 		if k.Name == want {
 			found = append(found, k)
@@ -99,19 +127,11 @@ func (s *Store) Show(user, name string) (Skill, string, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return Skill{}, "", fmt.Errorf("show skill %q: %w; `harness skills list` shows those of the user", name, fs.ErrNotExist)
+		return Skill{}, fmt.Errorf("%w; `harness skills list` shows those of the user", fs.ErrNotExist)
 	case len(found) > 1:
-		return Skill{}, "", fmt.Errorf("show skill %q: the name fits %s and %s; give the path", name, found[0].Path, found[1].Path)
+		return Skill{}, fmt.Errorf("the name fits %s and %s; give the path", found[0].Path, found[1].Path)
 	}
-	file := strings.TrimPrefix(found[0].Path, "/skills/")
-	if found[0].Kind == Folder {
-		file = path.Join(file, manifest)
-	}
-	text, err := d.ReadFile(file, 0, maxSource)
-	if err != nil {
-		return found[0], "", fmt.Errorf("show skill %q: %w", name, err)
-	}
-	return found[0], string(text), nil
+	return found[0], nil
 }
 
 // manifest is the file that makes a folder a skill.

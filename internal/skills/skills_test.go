@@ -18,7 +18,7 @@ import (
 // setup returns a store with files of alice.
 func setup(t *testing.T, texts map[string]string) *Store {
 	t.Helper()
-	s, err := Open(t.TempDir(), files.Limits{})
+	s, err := Open(t.TempDir(), files.Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestShow(t *testing.T) {
 func TestUnreadableSkill(t *testing.T) {
 	t.Parallel()
 	host := t.TempDir()
-	s, err := Open(host, files.Limits{})
+	s, err := Open(host, files.Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,8 @@ var transferred = []table{
 	{"counts", []string{"num"}},
 	{"credentials", []string{"server", "user"}},
 	{"confirmations", []string{"subject"}},
+	{"skills", []string{"user", "name"}},
+	{"skill_versions", []string{"user", "name", "num"}},
 	{"usage", []string{"span", "slot", "kind", "owner", "server", "name"}},
 }
 

@@ -15,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
@@ -24,6 +25,7 @@ type Store interface {
 	runs.Store
 	task.Store
 	auth.KeyStore
+	skills.History
 	Close() error
 }
 
@@ -117,6 +119,10 @@ func Exercise(t *testing.T, o Options, newPlace func(t *testing.T) Place) {
 		"doubts of dead processes":  doubtsOfDead,
 		"lists of doubts":           doubtLists,
 		"settle at once":            settleAtOnce,
+		"skill versions":            skillVersions,
+		"skill versions at once":    skillVersionsAtOnce,
+		"bounds of skills":          skillBounds,
+		"statuses of skills":        skillStatuses,
 		"closed":                    closed,
 	} {
 		t.Run(name, func(t *testing.T) {

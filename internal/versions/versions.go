@@ -1,0 +1,75 @@
+// Package versions describes the versions of users' skills as a store keeps them. It imports no other package of the harness.
+package versions
+
+import (
+	"errors"
+	"time"
+)
+
+// Bounds of a history. A store enforces them.
+const (
+	MaxOfSkill   = 100      // maximum number of versions of a skill; the oldest one that is not in use makes room
+	MaxOfUser    = 10_000   // maximum number of versions of all skills of a user
+	MaxUserBytes = 64 << 20 // maximum size in bytes of the archives of all versions of a user
+)
+
+// Errors of a store.
+var (
+	// ErrNotFound reports a version or a skill of which nothing is stored.
+	ErrNotFound = errors.New("no such version")
+	// ErrState reports a version that has another state than the caller assumes.
+	ErrState = errors.New("the version has another state by now")
+	// ErrFull reports a user who has reached a bound.
+	ErrFull = errors.New("the history of skills is full")
+)
+
+// State says what a version is.
+type State string
+
+// The states of a version.
+const (
+	Kept    State = "kept"    // it is or was the content of the skill
+	Held    State = "held"    // it was imported, and waits for a person's review
+	Refused State = "refused" // a person has refused it
+)
+
+// Origin says where an imported version comes from.
+type Origin struct {
+	Source string `json:"source"`           // URL or path
+	Commit string `json:"commit,omitempty"` // of a git repository
+	Digest string `json:"digest,omitempty"` // as the source states it
+}
+
+// Version is one content of a skill.
+type Version struct {
+	Name    string    `json:"name"`   // path of the skill inside /skills: "crm/dedupe.ts", "pdf"
+	Num     int       `json:"num"`    // 1, 2, …; a number is never used again
+	Digest  string    `json:"digest"` // SHA-256 of the content in hexadecimal
+	Bytes   int64     `json:"bytes"`  // size of the compressed archive
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used"`             // the latest time at which the version became the content of the skill
+	Author  string    `json:"author,omitempty"` // what made it: the id of a run, a person, a source
+	Origin  *Origin   `json:"origin,omitempty"` // nil unless the version was imported
+	State   State     `json:"state"`
+}
+
+// Tested is the result of the tests of a skill.
+type Tested struct {
+	Digest string    `json:"digest"` // of the content that was tested
+	Passed int       `json:"passed"`
+	Failed int       `json:"failed"`
+	At     time.Time `json:"at"`
+}
+
+// Promoted makes a skill a tool of its user's clients.
+type Promoted struct {
+	Digest string    `json:"digest"` // of the content that was promoted; another content is not offered
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+}
+
+// Status is what is stored of a skill beside its versions.
+type Status struct {
+	Tested   *Tested   `json:"tested,omitempty"`   // nil if the skill was never tested
+	Promoted *Promoted `json:"promoted,omitempty"` // nil if the skill is not promoted
+}
