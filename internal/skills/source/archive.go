@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"mcp-code-exec-harness/internal/versions"
 )
 
 // archive takes the skills of an archive of this machine or at an address.
@@ -24,7 +26,7 @@ func (r *reading) archive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.takeUnder(ctx, t, Origin{Source: r.place.shown, Digest: digest(data)})
+	return r.takeUnder(ctx, t, versions.Origin{Digest: digest(data)})
 }
 
 func (r *reading) archiveBytes(ctx context.Context) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/versions"
 )
 
 // folder takes the skills of a folder of this machine.
@@ -25,11 +26,11 @@ func (r *reading) folder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.takeUnder(ctx, t, Origin{Source: r.place.shown})
+	return r.takeUnder(ctx, t, versions.Origin{})
 }
 
 // takeUnder takes the skills of a tree that are in the folder, or the marketplace file, that the user named.
-func (r *reading) takeUnder(ctx context.Context, t tree, origin Origin) error {
+func (r *reading) takeUnder(ctx context.Context, t tree, origin versions.Origin) error {
 	roots := []string{cmp.Or(r.place.under, ".")}
 	if path.Base(r.place.under) == marketplaceFile {
 		var err error

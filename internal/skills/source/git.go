@@ -19,6 +19,7 @@ import (
 
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/process"
+	"mcp-code-exec-harness/internal/versions"
 )
 
 const (
@@ -50,7 +51,7 @@ func (r *reading) git(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	origin := Origin{Source: r.place.shown, Commit: strings.TrimSpace(string(commit))}
+	origin := versions.Origin{Commit: strings.TrimSpace(string(commit))}
 	t, err := g.tree(ctx, origin.Commit)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"mcp-code-exec-harness/internal/netguard"
 	"mcp-code-exec-harness/internal/startup"
+	"mcp-code-exec-harness/internal/versions"
 )
 
 const (
@@ -117,7 +118,7 @@ func (r *reading) entry(ctx context.Context, e Entry) error {
 	if name, err := nameOf(head[0]); err == nil && name != e.Name {
 		return fmt.Errorf("the index names it %q, and its SKILL.md %q", visible(e.Name), name)
 	}
-	return r.takeOne(ctx, t, ".", Origin{Source: r.place.shown, Digest: e.Digest})
+	return r.takeOne(ctx, t, ".", versions.Origin{Source: r.place.shown, Digest: e.Digest})
 }
 
 // get gets what is at an address, of at most limit bytes. The host may be private only if the user named it.

@@ -36,6 +36,17 @@ type Place struct {
 // String returns the source in one canonical form. Two ways to write the same source give the same form, apart from redirects.
 func (p Place) String() string { return p.shown }
 
+// of returns the source that has the skill in a folder of p alone. An archive or a site has no such form: it is the source of all its skills.
+func (p Place) of(folder string) string {
+	switch {
+	case p.kind == kindFolder:
+		return filepath.Join(p.file, filepath.FromSlash(folder))
+	case p.kind == kindGit && folder != ".":
+		return p.repo + "#" + p.ref + ":" + folder
+	}
+	return p.shown
+}
+
 // shorthand is the form of a repository of GitHub: owner/name, a path in it, and a branch, tag or commit.
 var shorthand = startup.Regexp(`^([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})((?:/[^@]*)?)(?:@(.+))?$`)
 

@@ -13,21 +13,17 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/versions"
 )
 
 // Bundle is a skill as a source has it.
 type Bundle struct {
-	Name   string            // name in the header of its SKILL.md: lower-case words joined by hyphens
-	Files  map[string][]byte // contents by path inside the skill; the paths are in the form of files.Clean
-	Origin Origin
-}
-
-// Origin says where a skill comes from.
-type Origin struct {
-	Source string `json:"source"`           // the source as its user named it; it never has a password
-	Path   string `json:"path,omitempty"`   // folder of the skill inside the source
-	Commit string `json:"commit,omitempty"` // commit of a git repository
-	Digest string `json:"digest,omitempty"` // "sha256:" and the digest of the archive or file that was fetched
+	Name  string            // name in the header of its SKILL.md: lower-case words joined by hyphens
+	Files map[string][]byte // contents by path inside the skill; the paths are in the form of files.Clean
+	Path  string            // folder of the skill inside the source; "." for its root
+	// Origin says where it is from. Its source names this skill alone, where the source has a form for that.
+	Origin versions.Origin
 }
 
 // Skipped is a skill of a source that was not taken.
@@ -55,7 +51,7 @@ type Options struct {
 
 // Bounds of what is read. They are checked before the content is read, wherever the source says its sizes.
 const (
-	maxFiles     = 2000     // maximum number of files of a skill
+	maxFiles     = 1000     // maximum number of files of a skill
 	maxFile      = 4 << 20  // maximum size of a file in bytes
 	maxSkill     = 16 << 20 // maximum size of a skill in bytes
 	maxSkills    = 500      // maximum number of skills of a source
@@ -122,7 +118,7 @@ func (r *reading) settle() {
 		if slices.ContainsFunc(same, func(b Bundle) bool { return !maps.EqualFunc(b.Files, same[0].Files, bytes.Equal) }) {
 			var paths []string
 			for _, b := range same {
-				paths = append(paths, b.Origin.Path)
+				paths = append(paths, b.Path)
 			}
 			for _, path := range paths {
 				r.skip(path, "the source has %d skills with the name %q, in %s: add one of these folders instead", len(same), name, strings.Join(paths, " and "))

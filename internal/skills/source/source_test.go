@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/versions"
 )
 
 const head = "---\nname: pdf\ndescription: Reads PDF files.\n---\nText.\n"
@@ -422,7 +424,7 @@ func TestGit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Bundle{{Name: "pdf", Origin: Origin{Source: "file://" + dir, Path: "skills/pdf", Commit: commit}, Files: map[string][]byte{
+	want := []Bundle{{Name: "pdf", Path: "skills/pdf", Origin: versions.Origin{Source: "file://" + dir + "#:skills/pdf", Commit: commit}, Files: map[string][]byte{
 		"SKILL.md": []byte(head), "lib/x.js": []byte("1\n"), ".gitattributes": []byte("* filter=evil export-subst text eol=crlf\nlarge filter=lfs\n"),
 		"large": []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"),
 	}}}

@@ -16,6 +16,7 @@ import (
 
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/versions"
 )
 
 // manifest is the file that makes a folder a skill.
@@ -66,13 +67,13 @@ func within(dir, root string) bool {
 	return root == "." || dir == root || strings.HasPrefix(dir, root+"/")
 }
 
-// take takes the skills in folders of a tree. origin is the origin of each, without its path.
-func (r *reading) take(ctx context.Context, t tree, folders []string, origin Origin) error {
+// take takes the skills in folders of a tree. origin is the origin of the tree.
+func (r *reading) take(ctx context.Context, t tree, folders []string, origin versions.Origin) error {
 	if len(folders) > maxSkills {
 		return fmt.Errorf("it has %d skills; at most %d are read: name a folder of it", len(folders), maxSkills)
 	}
 	for _, folder := range folders {
-		origin.Path = folder
+		origin.Source = r.place.of(folder)
 		if err := r.takeOne(ctx, t, folder, origin); err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func (r *reading) take(ctx context.Context, t tree, folders []string, origin Ori
 }
 
 // takeOne takes the skill in a folder, or says in found why not. The error ends the reading.
-func (r *reading) takeOne(ctx context.Context, t tree, folder string, origin Origin) error {
+func (r *reading) takeOne(ctx context.Context, t tree, folder string, origin versions.Origin) error {
 	head := path.Join(folder, manifest)
 	if n := t.nodes[head]; n.problem != "" || n.size > maxFile {
 		r.skip(folder, "%s: %s", manifest, cmp.Or(n.problem, fmt.Sprintf("it has %d bytes; at most %d are read", n.size, maxFile)))
@@ -116,7 +117,7 @@ func (r *reading) takeOne(ctx context.Context, t tree, folder string, origin Ori
 	if err != nil {
 		return err
 	}
-	b := Bundle{Name: name, Files: map[string][]byte{}, Origin: origin}
+	b := Bundle{Name: name, Files: map[string][]byte{}, Path: folder, Origin: origin}
 	for i, p := range paths {
 		b.Files[p.clean] = contents[i]
 		r.size += int64(len(contents[i]))
@@ -195,5 +196,6 @@ func nameOf(text []byte) (string, error) {
 	if !utf8.Valid(text) {
 		return "", errors.New("SKILL.md is not UTF-8 text")
 	}
-	return skills.HeaderName(string(text))
+	h, err := skills.ReadHeader(string(text))
+	return h.Name, err
 }
