@@ -12,6 +12,9 @@ import (
 type skillsCmd struct {
 	List skillsListCmd `cmd:"" help:"Skills that programs have saved." example:"skills list"`
 	Show skillsShowCmd `cmd:"" help:"One skill, with its text." example:"skills show sales_summary"`
+
+	Add    skillsAddCmd    `cmd:"" help:"Fetch skills from elsewhere, and hold them for a review."`
+	Review skillsReviewCmd `cmd:"" help:"What is held of skills from elsewhere: show, approve, refuse."`
 }
 
 type skillsListCmd struct {
