@@ -70,6 +70,8 @@ func TestHelp(t *testing.T) {
 		{"skills"},
 		{"skills", "list"},
 		{"skills", "show"},
+		{"skills", "add"},
+		{"skills", "review"},
 		{"runs"},
 		{"runs", "list"},
 		{"runs", "show"},
