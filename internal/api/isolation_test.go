@@ -117,6 +117,7 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		"POST /task":        {{"/task", inHerName, hidden}, {"/task", sameID, fine}, {"/task", own, fine}},
 		"POST /task/stream": {{"/task/stream", inHerName, hidden}, {"/task/stream", sameID, fine}, {"/task/stream", own, fine}},
 		"GET /health":       {{"/health", nil, fine}},
+		"GET /.well-known/agent-skills/{path}":          {{"/.well-known/agent-skills/index.json", nil, fine}, {"/.well-known/agent-skills/index.json" + asHer, nil, []int{http.StatusBadRequest}}},
 		"GET /.well-known/oauth-protected-resource":     {{"/.well-known/oauth-protected-resource", nil, hidden}},
 		"GET /.well-known/oauth-protected-resource/mcp": {{"/.well-known/oauth-protected-resource/mcp", nil, hidden}},
 		"GET /ready":   {{"/ready", nil, fine}},
