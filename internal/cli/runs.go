@@ -85,9 +85,14 @@ type runArg struct {
 func (r *runArg) find(ctx context.Context, a *app, h harness) (journal.RunInfo, error) {
 	info, err := h.Runs().Match(ctx, r.ID)
 	if err != nil && ctx.Err() == nil { // no run matches, or several do
-		err = usage(fmt.Errorf("%w in %s; %s", err, a.config.Store.Name(), a.like(ctx, "runs", r.ID, "harness runs list shows all")))
+		err = r.unknown(ctx, a, err)
 	}
 	return info, err
+}
+
+// unknown explains why no run was found.
+func (r *runArg) unknown(ctx context.Context, a *app, err error) error {
+	return usage(fmt.Errorf("%w in %s; %s", err, a.config.Store.Name(), a.like(ctx, "runs", r.ID, "harness runs list shows all")))
 }
 
 // read returns the run and its journal.

@@ -32,7 +32,7 @@ Examples:
 // addedSkill says what became of a skill of a source.
 type addedSkill struct {
 	Name    string          `json:"name"`
-	State   string          `json:"state"` // held; unchanged if the content was approved before
+	State   string          `json:"state"` // held; unchanged if the content is in use; approved if it was approved before, and another one is in use or none
 	Version int             `json:"version"`
 	Digest  string          `json:"digest"`
 	Files   int             `json:"files"`
@@ -66,6 +66,9 @@ func (c *skillsAddCmd) Run(ctx context.Context, a *app, saved *skills.Store) err
 			}
 		} else {
 			s.State = "unchanged"
+			if _, present, err := saved.Content(c.User, "/skills/"+b.Name); err != nil || present.Digest() != v.Digest {
+				s.State = "approved"
+			}
 		}
 		added = append(added, s)
 	}
@@ -82,6 +85,9 @@ func (c *skillsAddCmd) Run(ctx context.Context, a *app, saved *skills.Store) err
 		for _, s := range added {
 			if s.Conflict != "" {
 				fmt.Fprintf(a.Stderr, "%s cannot be approved: %s\n", s.Name, s.Conflict)
+			}
+			if s.State == "approved" {
+				fmt.Fprintf(a.Stderr, "%s was approved before, as version %d, which is not in use: %s\n", s.Name, s.Version, a.commandLine(fmt.Sprintf("skills restore %s %d", s.Name, s.Version)))
 			}
 		}
 		if held > 0 {

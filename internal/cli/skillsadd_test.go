@@ -119,9 +119,21 @@ func TestSkillsAdd(t *testing.T) {
 	if got := result(); got != "one" {
 		t.Error(got)
 	}
+	// An older content that was approved does not come back by itself.
+	f.run("skills", "add", "./from").want(0)
+	f.run("skills", "review", "pdf", "--json").want(0).value(&held)
+	f.run("skills", "review", "pdf", "--approve", held[0].Digest).want(0)
+	f.write("from/pdf/index.js", "export default () => 'one'")
+	if r := f.run("skills", "add", "./from").want(0); !strings.Contains(r.stderr, "pdf was approved before, as version 1, which is not in use: harness skills restore pdf 1") || result() != "two" {
+		t.Errorf("%s: %s", r.stderr, result())
+	}
+	f.run("skills", "restore", "pdf", "1").want(0)
+	if got := result(); got != "one" {
+		t.Error(got)
+	}
 	f.run("skills", "add", "./from", "--skill", "none").want(1)
 	f.run("skills", "add", "./nowhere").want(1)
-	if log := f.read("audit.jsonl"); strings.Count(log, `"skill_change"`) != 2 || !strings.Contains(log, digest) || !strings.Contains(log, `"change":"refused"`) {
+	if log := f.read("audit.jsonl"); strings.Count(log, `"skill_change"`) != 3 || !strings.Contains(log, digest) || !strings.Contains(log, `"change":"refused"`) {
 		t.Error(log)
 	}
 }

@@ -76,7 +76,26 @@ func (l *loop) unreadable(err error) *Error {
 }
 
 // diverged ends a replay that diverged from the recorded run. The message may contain what the program sent.
-func (l *loop) diverged(cause error) { l.stop(l.divergence(cause.Error())) }
+func (l *loop) diverged(cause error) {
+	l.showDivergence(cause)
+	l.stop(l.divergence(cause.Error()))
+}
+
+// showDivergence calls Spec.Diverged with the calls of a DivergedError. If the call of the program cannot be redacted, it is left out.
+func (l *loop) showDivergence(cause error) {
+	diverged, ok := errors.AsType[*journal.DivergedError](cause)
+	if !ok || l.spec.Diverged == nil {
+		return
+	}
+	shown := *diverged
+	if shown.Got != nil {
+		got := *shown.Got
+		if shown.Got = &got; l.redactCall(context.Background(), &got) != nil {
+			shown.Got = &journal.Call{N: got.N, Kind: got.Kind}
+		}
+	}
+	l.spec.Diverged(&shown)
+}
 
 func (l *loop) divergence(message string) *Error {
 	redacted, err := l.spec.Privacy.Hide(context.Background(), pii.FromProgram, message)

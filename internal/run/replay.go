@@ -146,6 +146,7 @@ func (l *loop) difference(end *journal.End, out *Outcome, recorded *Error) strin
 		return ""
 	}
 	if err := l.missing(); err != nil {
+		l.showDivergence(err)
 		return err.Error()
 	}
 	const same = "every call was answered as recorded, but "

@@ -160,6 +160,9 @@ type Spec struct {
 	Locate func(*frame.Error) *Error
 	// Observe is called from the run's goroutine, and must not block. It may be nil.
 	Observe func(Event)
+	// Diverged is called from the run's goroutine when a replay diverges at a call, with the recorded call and the call of the program, in which personal
+	// data is hidden. It may be nil.
+	Diverged func(*journal.DivergedError)
 	// Now returns the present time.
 	Now func() time.Time
 }

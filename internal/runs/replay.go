@@ -69,6 +69,8 @@ type Replay struct {
 	Roles   []auth.Role // roles of the caller, for policy; nil if unknown
 	Input   *Input      // input that the run had; nil if it had none, or if its input was a file of its workspace
 	Observe func(run.Event)
+	// Diverged is called when the replay diverges at a call; it may be nil. See run.Spec.
+	Diverged func(*journal.DivergedError)
 }
 
 // Replay executes a recorded run again, offline. Every call is answered from the record; a difference ends the replay with an error of kind
@@ -131,7 +133,7 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 		}
 	}
 	spec := s.spec(start, records, env, compiled, Request{})
-	spec.Offline, spec.Observe, spec.Detach = true, how.Observe, nil
+	spec.Offline, spec.Observe, spec.Diverged, spec.Detach = true, how.Observe, how.Diverged, nil
 	return s.execute(ctx, spec)
 }
 

@@ -11,9 +11,9 @@ import (
 )
 
 // header is the description of a module, read from the module's comments.
-type header struct{ skill, description, version string }
+type header struct{ skill, description, version, input string }
 
-// readHeader reads the comments before the code. It takes the fields Skill:, Purpose:, Description: and Version:, also from tags of JSDoc. If they
+// readHeader reads the comments before the code. It takes the fields Skill:, Purpose:, Description:, Version: and Input:, also from tags of JSDoc. If they
 // contain no description, it takes the first sentence of the first comment, or else of the first JSDoc comment.
 func readHeader(source string) header {
 	source = clip.Head(source, maxHeader)
@@ -22,6 +22,7 @@ func readHeader(source string) header {
 	var purpose string
 	into := map[string]*string{
 		"skill": &h.skill, "name": &h.skill, "description": &h.description, "purpose": &purpose, "version": &h.version,
+		"input": &h.input,
 	}
 	for i, line := range lines {
 		name, value, _ := field(line)
@@ -89,7 +90,7 @@ func field(line string) (name, value string, ok bool) {
 // fields lists the field names that headers of skills use.
 var fields = []string{
 	"skill", "name", "created", "purpose", "description", "dependencies", "version", "changelog", "usage", "author",
-	"tags", "parameters", "returns", "example", "examples", "category",
+	"tags", "input", "parameters", "returns", "example", "examples", "category",
 }
 
 // sentence returns the first sentence of the first paragraph that is neither a field nor a rule of dashes.

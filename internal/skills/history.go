@@ -177,13 +177,13 @@ func (s *Store) Content(user, name string) (Skill, Content, error) {
 }
 
 // Record stores the present content of a user's skill as a version, unless it is one already. author names what made the content: a person, a run.
-func (s *Store) Record(ctx context.Context, user, name, author string) (Skill, versions.Version, error) {
+func (s *Store) Record(ctx context.Context, user, name, author string) (Skill, Content, versions.Version, error) {
 	k, c, err := s.Content(user, name)
 	if err != nil {
-		return k, versions.Version{}, err
+		return k, nil, versions.Version{}, err
 	}
 	v, _, err := s.AddVersion(ctx, user, versions.Version{Name: k.key(), Author: author, State: versions.Kept}, c)
-	return k, v, err
+	return k, c, v, err
 }
 
 // AddVersion stores a content as a version of a user's skill, unless the skill has it already. v has the name (the path inside /skills), the author, the
@@ -232,6 +232,15 @@ func (s *Store) Version(ctx context.Context, user, name string, num int) (versio
 		err = fmt.Errorf("version %d of skill %q: %w", num, name, err)
 	}
 	return v, c, err
+}
+
+// SetTested stores the result of the tests of a user's skill, named by its path.
+func (s *Store) SetTested(ctx context.Context, user, at string, t versions.Tested) error {
+	history, err := s.openHistory()
+	if err != nil {
+		return err
+	}
+	return history.SetSkillTested(ctx, user, strings.TrimPrefix(at, "/skills/"), t)
 }
 
 // SetState changes the state of a version of a user's skill; see [History]. It does not write files; [Store.Put] does.
@@ -283,6 +292,36 @@ func put(ctx context.Context, d *files.Dir, name string, c Content) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// File is a file of a skill.
+type File struct {
+	Path   string `json:"path"` // relative to a folder; the name of a module
+	Bytes  int    `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	// Language is the language of a script that programs cannot execute, such as Python; they can read it. It is empty for any other file.
+	Language string `json:"notExecutable,omitempty"`
+}
+
+// Files describes the files of the content, sorted by path.
+func (c Content) Files() []File {
+	all := []File{}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		sum := sha256.Sum256(c[name])
+		all = append(all, File{name, len(c[name]), hex.EncodeToString(sum[:]), strings.Join(foreign([]string{name}), "")})
+	}
+	return all
+}
+
+// Main returns the text by which a skill is shown: SKILL.md, or the source of a module.
+func (c Content) Main() []byte {
+	if text, ok := c[manifest]; ok {
+		return text
+	}
+	for _, text := range c {
+		return text
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestVersions(t *testing.T) {
 		if err := s.Put(t.Context(), "ann", "pdf", step.content); err != nil {
 			t.Fatal(err)
 		}
-		_, v, err := s.Record(t.Context(), "ann", "pdf", "ann")
+		_, _, v, err := s.Record(t.Context(), "ann", "pdf", "ann")
 		if err != nil || v.Num != step.want || v.Digest != step.content.Digest() {
 			t.Errorf("step %d: version %+v, %v; want number %d", i, v, err, step.want)
 		}
@@ -75,7 +75,7 @@ func TestVersions(t *testing.T) {
 	if err := s.Put(t.Context(), "ann", "sub/a.ts", module); err != nil {
 		t.Fatal(err)
 	}
-	if k, v, err := s.Record(t.Context(), "ann", "sub/a", ""); err != nil || v.Name != "sub/a.ts" || k.Kind != Module {
+	if k, _, v, err := s.Record(t.Context(), "ann", "sub/a", ""); err != nil || v.Name != "sub/a.ts" || k.Kind != Module {
 		t.Errorf("a module: %+v, %v", v, err)
 	}
 	for name, wrong := range map[string]Content{

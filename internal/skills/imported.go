@@ -27,7 +27,7 @@ func ReadHeader(text string) (Header, error) {
 	switch {
 	case h.Name == "":
 		err = errors.New("SKILL.md has no name in its head")
-	case !hyphenCase().MatchString(h.Name) || len(h.Name) > 64:
+	case !ValidName(h.Name):
 		err = fmt.Errorf("SKILL.md: name %q must be lower-case words joined by hyphens, at most 64 characters", oneLine(h.Name))
 	}
 	return h, err
@@ -120,7 +120,7 @@ func (s *Store) Approve(ctx context.Context, user, name, digest, by string) (ver
 	}
 	present, err := s.Present(ctx, user, name, v.Origin)
 	if err == nil && present != nil {
-		_, _, err = s.Record(ctx, user, name, by)
+		_, _, _, err = s.Record(ctx, user, name, by)
 	}
 	if err != nil {
 		return fail(err)

@@ -1,9 +1,12 @@
 package skills
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -58,17 +61,94 @@ func (k *Skill) readManifest(source string) error {
 		}
 		k.Metadata[oneLine(key)] = oneLine(string(value))
 	}
+	warn := func(format string, args ...any) {
+		k.Warnings = append(k.Warnings, fmt.Sprintf("SKILL.md: "+format, args...))
+	}
+	switch input := string(f.Metadata[inputKey]); {
+	case input == "":
+	case !isObject([]byte(input)):
+		warn("metadata.%s is no JSON schema: give an object in one string", inputKey)
+	default:
+		k.Input = json.RawMessage(input)
+		delete(k.Metadata, inputKey)
+	}
 	switch name, want := string(f.Name), path.Base(k.Name); {
 	case name == "":
 		return errors.New("SKILL.md has no name; add `name: " + want + "` to its head")
-	case !hyphenCase().MatchString(name) || len(name) > 64:
-		return fmt.Errorf("SKILL.md: name %q must be lower-case words joined by hyphens, at most 64 characters", oneLine(name))
+	case oneLine(name) != name:
+		return fmt.Errorf("SKILL.md: name %q has characters that are not visible; change it to the name of the folder, %q", name, want)
+	case !ValidName(name):
+		warn("name %q should be lower-case words joined by hyphens, at most 64 characters", name)
+		k.named(name)
 	case name != want:
-		return fmt.Errorf("SKILL.md: name %q must be the name of its folder, %q; change one of them", name, want)
-	case k.Description == "":
+		warn("name %q should be the name of its folder, %q; change one of them", name, want)
+		k.named(name)
+	}
+	if k.Description == "" {
 		return errors.New("SKILL.md has no description; add one that says what the skill does and when to use it")
 	}
 	return nil
+}
+
+// named sets the title of a skill whose name is not that of its folder.
+func (k *Skill) named(name string) {
+	if name != path.Base(k.Name) {
+		k.Title = name
+	}
+}
+
+// inputKey is the key of the metadata in SKILL.md that holds the JSON schema of a skill's input.
+const inputKey = "input"
+
+func isObject(text []byte) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal(text, &object) == nil && object != nil
+}
+
+// ValidName reports whether a text is a name of a skill by the Agent Skills format: lower-case words joined by hyphens, at most 64 characters.
+func ValidName(name string) bool { return hyphenCase().MatchString(name) && len(name) <= 64 }
+
+// Manifest is what the head of SKILL.md says.
+type Manifest struct {
+	Name        string // ValidName
+	Description string
+	License     string            // may be empty
+	Metadata    map[string]string // may be nil
+	Input       json.RawMessage   // JSON schema of the input; nil if it is not known
+	Body        string            // text after the head
+}
+
+// Text returns SKILL.md. An error says what is wrong with m by the Agent Skills format.
+func (m Manifest) Text() ([]byte, error) {
+	metadata := yaml.MapSlice{}
+	for _, key := range slices.Sorted(maps.Keys(m.Metadata)) {
+		metadata = append(metadata, yaml.MapItem{Key: key, Value: m.Metadata[key]})
+	}
+	switch {
+	case !ValidName(m.Name):
+		return nil, fmt.Errorf("%q is no name of a skill: use lower-case words joined by hyphens, at most 64 characters", m.Name)
+	case m.Description == "" || oneLine(m.Description) != m.Description:
+		return nil, fmt.Errorf("the description of skill %q has to be one line of at most %d bytes", m.Name, maxText)
+	case len(m.Input) > 0 && !isObject(m.Input):
+		return nil, fmt.Errorf("the input of skill %q has no JSON schema, which is an object", m.Name)
+	case len(m.Input) > 0:
+		metadata = append(metadata, yaml.MapItem{Key: inputKey, Value: string(m.Input)})
+	}
+	head := yaml.MapSlice{{Key: "name", Value: m.Name}, {Key: "description", Value: m.Description}}
+	if m.License != "" {
+		head = append(head, yaml.MapItem{Key: "license", Value: m.License})
+	}
+	if len(metadata) > 0 {
+		head = append(head, yaml.MapItem{Key: "metadata", Value: metadata})
+	}
+	text, err := yaml.MarshalWithOptions(head, yaml.UseSingleQuote(true))
+	if err != nil {
+		return nil, fmt.Errorf("write SKILL.md: %w", err)
+	}
+	if len(text) > maxFront {
+		return nil, fmt.Errorf("the head of SKILL.md of skill %q would be larger than %d bytes", m.Name, maxFront)
+	}
+	return fmt.Appendf(nil, "---\n%s---\n\n%s\n", text, strings.Trim(m.Body, "\n")), nil
 }
 
 func parseFront(source string) (f front, err error) {

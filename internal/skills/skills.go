@@ -3,6 +3,7 @@ package skills
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,8 +57,11 @@ type Skill struct {
 	Tags         []string          `json:"tags,omitempty"`
 	Metadata     map[string]string `json:"metadata,omitempty"`
 	Exports      []string          `json:"exports,omitempty"`
+	Input        json.RawMessage   `json:"input,omitempty"` // JSON schema of the input, if it is declared
 	Files        []string          `json:"files,omitempty"` // files of a folder, relative to it
 	Bytes        int64             `json:"bytes"`
+	// Warnings say what is unusual about the skill, which can be used all the same.
+	Warnings []string `json:"warnings,omitempty"`
 	// Problem says why the skill cannot be used or described, and what to do; empty if there is no problem.
 	Problem string `json:"problem,omitempty"`
 }
@@ -96,6 +100,19 @@ func (s *Store) Show(user, name string) (Skill, string, error) {
 	}
 	return k, string(text), nil
 }
+
+// Find returns a skill of a user by its name or path. The error wraps fs.ErrNotExist if there is none.
+func (s *Store) Find(user, name string) (Skill, error) {
+	d, k, err := s.find(user, name)
+	if err != nil {
+		return k, fmt.Errorf("skill %q: %w", name, err)
+	}
+	d.Close()
+	return k, nil
+}
+
+// Describe returns the description of a program from the comments at its beginning, "" if there is none.
+func Describe(code string) string { return readHeader(code).description }
 
 // find opens the directory of a user and returns the skill with a name or path. After an error nothing is open.
 func (s *Store) find(user, name string) (d *files.Dir, k Skill, err error) {
@@ -151,9 +168,9 @@ func list(d *files.Dir) ([]Skill, error) {
 	found := []Skill{}
 	for _, e := range entries {
 		switch {
-		case hidden(e.Path) || inFolder(folders, path.Dir(e.Path)):
-		case folders[e.Path]:
+		case folders[e.Path]: // also one in the folder of another skill
 			found = append(found, folder(d, e.Path, entries))
+		case hidden(e.Path) || inFolder(folders, path.Dir(e.Path)):
 		case !e.IsDir && isModule(e.Name):
 			found = append(found, module(d, e))
 		}
@@ -202,6 +219,9 @@ func module(d *files.Dir, e files.Entry) Skill {
 	}
 	h := readHeader(source)
 	k.Description, k.Version = h.description, h.version
+	if isObject([]byte(h.input)) {
+		k.Input = json.RawMessage(h.input)
+	}
 	if h.skill != path.Base(k.Name) {
 		k.Title = h.skill
 	}
@@ -240,16 +260,42 @@ func folder(d *files.Dir, dir string, entries []files.Entry) Skill {
 	if err != nil {
 		k.Problem = err.Error()
 	}
-	for _, main := range []string{"index.js", "index.ts", "skill.js", "skill.ts"} {
-		if !slices.Contains(k.Files, main) {
-			continue
-		}
+	if languages := foreign(k.Files); len(languages) > 0 {
+		k.Warnings = append(k.Warnings, "its scripts in "+strings.Join(languages, ", ")+" are not executable here; they can be read")
+	}
+	if main := k.main(); main != "" {
 		if source, err := text(d, path.Join(dir, main)); err == nil {
 			k.Exports = program.Exports(source)
 		} else if k.Problem == "" {
 			k.Problem = err.Error()
 		}
-		break
 	}
 	return k
+}
+
+// main returns the file of a folder that import of the folder loads, "" if there is none.
+func (k *Skill) main() string {
+	for _, main := range []string{"index.js", "index.ts", "skill.js", "skill.ts"} {
+		if slices.Contains(k.Files, main) {
+			return main
+		}
+	}
+	return ""
+}
+
+// foreignLanguages are the languages of scripts that programs cannot execute, by the endings of their names.
+var foreignLanguages = map[string]string{
+	".py": "Python", ".sh": "shell", ".bash": "shell", ".zsh": "shell", ".rb": "Ruby", ".pl": "Perl", ".php": "PHP", ".ps1": "PowerShell", ".bat": "batch",
+	".cmd": "batch", ".lua": "Lua", ".r": "R", ".go": "Go", ".rs": "Rust", ".java": "Java", ".swift": "Swift", ".exe": "machine code", ".wasm": "WebAssembly",
+}
+
+// foreign returns the languages of the files that programs cannot execute, sorted.
+func foreign(files []string) (languages []string) {
+	for _, name := range files {
+		if language := foreignLanguages[strings.ToLower(path.Ext(name))]; language != "" && !slices.Contains(languages, language) {
+			languages = append(languages, language)
+		}
+	}
+	slices.Sort(languages)
+	return languages
 }

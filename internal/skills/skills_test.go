@@ -65,6 +65,7 @@ func TestList(t *testing.T) {
 		"data-processor/skill.js": "exports.run = () => 1\n",
 		"data-processor/lib/x.js": "exports.hidden = 1",
 		"wrong-name/SKILL.md":     "---\nname: other\ndescription: d\n---\n",
+		"unseen/SKILL.md":         "---\nname: \"unseen\u200b\"\ndescription: d\n---\n",
 		"Upper/SKILL.md":          "---\nname: Upper\ndescription: d\n---\n",
 		"nodesc/SKILL.md":         "---\nname: nodesc\n---\n",
 		"noname/SKILL.md":         "---\r\ndescription: d\r\n---\r\n",
@@ -85,8 +86,10 @@ func TestList(t *testing.T) {
 		return Skill{Name: name, Path: "/skills/" + name, Kind: Folder, Files: []string{"SKILL.md"}, Problem: problem}
 	}
 	described := func(k Skill) Skill { k.Description = "d"; return k }
+	titled := func(k Skill, title string) Skill { k.Title = title; return k }
+	warned := func(k Skill, warnings ...string) Skill { k.Warnings = warnings; return k }
 	want := []Skill{
-		described(folder("Upper", `SKILL.md: name "Upper" must be lower-case words joined by hyphens, at most 64 characters`)),
+		warned(described(folder("Upper", "")), `SKILL.md: name "Upper" should be lower-case words joined by hyphens, at most 64 characters`),
 		folder("badyaml", "SKILL.md, line 3: sequence end token ']' not found"),
 		{Name: "binary", Path: "/skills/binary.js", Kind: Module, Bytes: 2, Problem: "the file is not UTF-8 text; save it again in UTF-8"},
 		folder("bomb", "the head of SKILL.md may not use anchors (&), aliases (*) or tags (!)"),
@@ -109,7 +112,8 @@ func TestList(t *testing.T) {
 			Name: "sales_summary", Path: "/skills/sales_summary.js", Kind: Module, Bytes: int64(len(salesSummary)), Title: "Sales summary",
 			Description: "Sums sales by region and month.", Version: "1.2.0", Exports: []string{"load", "summarize", "total"},
 		},
-		described(folder("wrong-name", `SKILL.md: name "other" must be the name of its folder, "wrong-name"; change one of them`)),
+		described(folder("unseen", `SKILL.md: name "unseen\u200b" has characters that are not visible; change it to the name of the folder, "unseen"`)),
+		titled(warned(described(folder("wrong-name", "")), `SKILL.md: name "other" should be the name of its folder, "wrong-name"; change one of them`), "other"),
 	}
 	sizes := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Bytes" }, cmp.Comparer(func(x, y int64) bool {
 		return x == y || x == 0 || y == 0
