@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +14,7 @@ import (
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/skills/source"
+	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
 const indexPath = "/.well-known/agent-skills/index.json"
@@ -99,4 +103,43 @@ func TestSkillIndexClosed(t *testing.T) {
 		t.Errorf("%+v", index)
 	}
 	w.do("GET", "/.well-known/agent-skills/private/SKILL.md", nil).want(http.StatusNotFound)
+}
+
+// TestNpxSkills installs the published skills with npm's skills, which sends no credential.
+func TestNpxSkills(t *testing.T) {
+	t.Parallel()
+	client := filepath.Join(npmtest.Skills(t), "node_modules", "skills", "bin", "cli.mjs")
+	w := setup(t, setting{keys: true, options: func(o *api.Options) { o.PublishedSkills = []string{"alice/one-file", "alice/with-files"} }})
+	alice := w.key("alice")
+	for file, text := range map[string]string{
+		"one-file/SKILL.md": manifestOf("one-file"), "with-files/SKILL.md": manifestOf("with-files"), "with-files/lib/x.js": "export default 'é'", "private/SKILL.md": manifestOf("private"),
+	} {
+		w.as(alice, "PUT", "/v1/skills/"+file, text).want(http.StatusNoContent)
+	}
+	dir := t.TempDir()
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "node", append([]string{client, "add", w.url}, args...)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir, "USERPROFILE="+dir, "XDG_STATE_HOME="+dir, "DISABLE_TELEMETRY=1", "DO_NOT_TRACK=1", "NO_COLOR=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("skills add %q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	if out := run("--list"); !strings.Contains(out, "Found 2 skills") || !strings.Contains(out, "Does with-files.") || strings.Contains(out, "private") {
+		t.Errorf("the client lists\n%s", out)
+	}
+	run("--skill", "*", "--agent", "claude-code", "--yes", "--copy")
+	for file, want := range map[string]string{"one-file/SKILL.md": manifestOf("one-file"), "with-files/SKILL.md": manifestOf("with-files"), "with-files/lib/x.js": "export default 'é'"} {
+		text, err := os.ReadFile(filepath.Join(dir, ".claude", "skills", filepath.FromSlash(file)))
+		if string(text) != want {
+			t.Errorf("%s is %q, %v", file, text, err)
+		}
+	}
+	// The harness reads the same index.
+	found, err := source.Read(t.Context(), w.url, source.Options{AllowPrivate: true})
+	if err != nil || len(found.Skills) != 2 || len(found.Skipped) != 0 || string(found.Skills[1].Files["lib/x.js"]) != "export default 'é'" {
+		t.Errorf("%+v, %v", found, err)
+	}
 }
