@@ -19,7 +19,7 @@ const skillIndexPath = "/.well-known/agent-skills/{path...}"
 // Bounds of an index.
 const (
 	maxIndexSkills = 500
-	maxIndexBytes  = 64 << 20 // of the contents of all its skills
+	maxIndexBytes  = 64 << 20 // maximum size of the contents of all its skills
 )
 
 // isOpenIndex reports whether a request is for the skills that the operator has published. A request with a credential is also for the caller's own.

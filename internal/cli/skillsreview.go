@@ -49,11 +49,11 @@ type heldSkill struct {
 	versions.Version
 	Description string               `json:"description,omitempty"`
 	Report      skillreview.Report   `json:"report"`
-	Changes     []skillreview.Change `json:"changes"` // from the content in use; all files if there is none
+	Changes     []skillreview.Change `json:"changes"` // differences from the content in use; all files if there is none
 	// Conflict says why the version cannot be approved at present; empty if it can.
 	Conflict string `json:"conflict,omitempty"`
 
-	replaces bool // there is a content in use
+	replaces bool // a content is in use
 }
 
 func (c *skillsReviewCmd) Run(ctx context.Context, a *app, cfg *config.Config, h harness, saved *skills.Store) error {

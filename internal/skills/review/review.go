@@ -38,7 +38,7 @@ type File struct {
 // Note is a remark about a place in a skill.
 type Note struct {
 	Path string `json:"path,omitempty"` // empty: the whole skill
-	Line int    `json:"line,omitempty"` // from 1; 0: the whole file
+	Line int    `json:"line,omitempty"` // number of the line, the first is 1; 0: the whole file
 	Text string `json:"text"`
 }
 

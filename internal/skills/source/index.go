@@ -39,7 +39,7 @@ type Entry struct {
 	Name        string `json:"name"`
 	Type        string `json:"type"` // skill-md or archive
 	Description string `json:"description"`
-	URL         string `json:"url"`    // of SKILL.md or of the archive, relative to the index
+	URL         string `json:"url"`    // URL of SKILL.md or of the archive, relative to the index
 	Digest      string `json:"digest"` // "sha256:" and 64 hexadecimal digits, of the bytes at the URL
 }
 

@@ -28,7 +28,7 @@ type Place struct {
 	shown string   // the source in one canonical form
 	file  string   // path of a folder or archive of this machine
 	at    *url.URL // address of an archive or index; nil for files of this machine
-	repo  string   // what git fetches from
+	repo  string   // address that git fetches from
 	ref   string   // branch, tag or commit; empty: the default one
 	under string   // folder inside of the repository or folder, or a marketplace file there; empty: all
 }

@@ -28,7 +28,7 @@ type Bundle struct {
 
 // Skipped is a skill of a source that was not taken.
 type Skipped struct {
-	Path   string `json:"path"` // where it is in the source
+	Path   string `json:"path"` // folder of the skill in the source, or its name in an index
 	Reason string `json:"reason"`
 }
 

@@ -24,7 +24,7 @@ const manifest = "SKILL.md"
 
 // tree holds the files of a source before they are read.
 type tree struct {
-	nodes map[string]node // by path inside the source, with slashes, as the source spells it
+	nodes map[string]node // files by path inside the source, with slashes, as the source spells it
 	// read returns the contents of files, in the same order. It fails if a file has more bytes than its node says.
 	read func(ctx context.Context, paths []string) ([][]byte, error)
 }
