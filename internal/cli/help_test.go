@@ -80,6 +80,7 @@ func TestHelp(t *testing.T) {
 		{"skills", "export"},
 		{"skills", "remove"},
 		{"skills", "add"},
+		{"skills", "search"},
 		{"skills", "review"},
 		{"runs"},
 		{"runs", "list"},

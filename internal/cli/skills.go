@@ -25,6 +25,7 @@ type skillsCmd struct {
 	Remove   skillsRemoveCmd   `cmd:"" help:"Remove a skill; its history stays." example:"skills remove double"`
 
 	Add    skillsAddCmd    `cmd:"" help:"Fetch skills from elsewhere, and hold them for a review."`
+	Search skillsSearchCmd `cmd:"" help:"Search the sources of skills.sources." example:"skills search invoice"`
 	Review skillsReviewCmd `cmd:"" help:"What is held of skills from elsewhere: show, approve, refuse."`
 }
 

@@ -398,3 +398,22 @@ func listing(t *testing.T, f *fixture) string {
 	}
 	return all.String()
 }
+
+func TestSkillsSearch(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.run("skills", "search", "pdf").want(2)
+	f.write("from/pdf/SKILL.md", strings.Replace(skillHead("pdf", ""), "Does things.", "Reads \x07Invoices.", 1))
+	f.write("from/other/SKILL.md", skillHead("other", "invoices in the text only"))
+	web := site(t, func(int64) string { return "no download is needed" }, skillHead("evil", ""))
+	f.write("harness.yaml", "skills: {sources: [./from, '"+web+"', ./nowhere]}\n")
+	r := f.run("skills", "search", "invoices", "READS", "--json", "--allow-private").want(0)
+	if want := `[{"name":"pdf","description":"Reads Invoices.","source":"` + filepath.Join(f.dir, "from", "pdf") + `"}]`; strings.TrimSpace(r.stdout) != want || !strings.Contains(r.stderr, `"./nowhere" is no folder`) {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+	if r := f.run("skills", "search", "evil", "--allow-private").want(0); !strings.Contains(r.stdout, web) {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+	f.write("harness.yaml", "skills: {sources: [./nowhere]}\n")
+	f.run("skills", "search", "pdf").want(1)
+}

@@ -51,24 +51,32 @@ const (
 
 var digestForm = startup.Regexp(`^sha256:[0-9a-f]{64}$`)
 
-// index takes the skills of a site with a well-known index.
-func (r *reading) index(ctx context.Context) error {
+// getIndex gets the index of a site.
+func (r *reading) getIndex(ctx context.Context) (index Index, err error) {
 	text, err := r.get(ctx, r.place.at, maxIndex)
 	if err != nil {
-		return fmt.Errorf("get the index %s: %w", r.place.at, err)
+		return index, fmt.Errorf("get the index %s: %w", r.place.at, err)
 	}
-	var index Index
 	switch err := json.Unmarshal(text, &index); {
 	case err != nil:
-		return fmt.Errorf("the index %s is not valid: %w", r.place.at, err)
+		return index, fmt.Errorf("the index %s is not valid: %w", r.place.at, err)
 	case index.Schema == "":
-		return fmt.Errorf("the index %s says no $schema, as version 0.1.0, which has no digests: only %s is read", r.place.at, Schema)
+		return index, fmt.Errorf("the index %s says no $schema, as version 0.1.0, which has no digests: only %s is read", r.place.at, Schema)
 	case index.Schema != Schema:
-		return fmt.Errorf("the index %s has the schema %s; only %s is read", r.place.at, visible(index.Schema), Schema)
+		return index, fmt.Errorf("the index %s has the schema %s; only %s is read", r.place.at, visible(index.Schema), Schema)
 	case len(index.Skills) == 0:
-		return errNothing
+		return index, errNothing
 	case len(index.Skills) > maxSkills:
-		return fmt.Errorf("the index has %d skills; at most %d are read", len(index.Skills), maxSkills)
+		return index, fmt.Errorf("the index has %d skills; at most %d are read", len(index.Skills), maxSkills)
+	}
+	return index, nil
+}
+
+// index takes the skills of a site with a well-known index.
+func (r *reading) index(ctx context.Context) error {
+	index, err := r.getIndex(ctx)
+	if err != nil {
+		return err
 	}
 	for _, e := range index.Skills {
 		if !r.wanted(e.Name) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/versions"
 )
 
@@ -62,6 +63,40 @@ const (
 	freeUnpacked = 1 << 20  // number of unpacked bytes to which maxRatio does not apply
 	maxTime      = 5 * time.Minute
 )
+
+// Listed is a skill that a source has.
+type Listed struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Source      string `json:"source"` // the argument of harness skills add
+}
+
+// List returns the skills of a source; see [Read]. Of an index it gets nothing but the index.
+func List(ctx context.Context, where string, opt Options) (all []Listed, err error) {
+	p, err := Parse(where, opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if p.kind == kindIndex {
+		index, err := (&reading{place: p, opt: opt}).getIndex(ctx)
+		for _, e := range index.Skills {
+			all = append(all, Listed{e.Name, e.Description, p.shown})
+		}
+		return all, err
+	}
+	found, err := Read(ctx, where, opt)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range found.Skills {
+		h, err := skills.ReadHeader(string(b.Files[manifest]))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Listed{b.Name, h.Description, b.Origin.Source})
+	}
+	return all, nil
+}
 
 // Read reads the skills of a source; see [Parse] for the forms of where. The error says why nothing could be read. Problems of single skills are in Found.Skipped.
 func Read(ctx context.Context, where string, opt Options) (*Found, error) {
