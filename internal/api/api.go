@@ -86,6 +86,8 @@ type Options struct {
 	MCPMode string
 	// MCPSkills are the skills that MCP clients get as tools.
 	MCPSkills []string
+	// PublishedSkills are the skills that anyone may read at the well-known index, as USER/NAME.
+	PublishedSkills []string
 	// MCPTasks offers MCP clients the tool run_task.
 	MCPTasks bool
 	// Heartbeat is the interval at which a stream of events sends a comment or a ping; 0 means 15 s. Recheck is the interval at which the credential of
@@ -118,6 +120,7 @@ type API struct {
 	verified  verified
 	// simulating limits the concurrent requests that read recorded runs.
 	simulating *bound
+	packing    *bound // limits the requests for the index of skills and its files, whose archives are made in memory
 
 	layouts  layouts
 	uploads  uploads
@@ -158,6 +161,7 @@ func New(opt Options) *API {
 	a.checks = newBound("checks of programs", 1, 2*processors, slotWait)
 	a.verifying = newBound("verifications of the audit log", 1, 1, 0)
 	a.examining = newBound("examinations", 1, 1, 0)
+	a.packing = newBound("reads of the index of skills", 2, 4, slotWait)
 	a.simulating = newBound("simulations", 1, 2, 0)
 	a.arriving = newBound("units of 64 KiB of request bodies", 4*body, 16*body, slotWait)
 	a.open = newBound("units of 64 KiB of request bodies without credentials", body, 2*body, slotWait)
@@ -212,6 +216,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addReviews()
 	a.addSkills(r)
 	a.addSkillLife()
+	a.addSkillIndex(r)
 	a.addSchedules()
 	a.addTickets()
 	a.addCaller()

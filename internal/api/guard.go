@@ -104,7 +104,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 func (a *API) authenticate(_ http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	v := visitOf(ctx)
-	if isPublic(v.route) {
+	if isPublic(v.route) || isOpenIndex(v.route, r) {
 		if v.route != mcpCallPath { // readBody checks the credential of this route
 			a.paceOpen(ctx)
 		}
@@ -135,7 +135,7 @@ func (a *API) authenticate(_ http.ResponseWriter, r *http.Request) error {
 
 // countRequest counts a request against the limit of all requests.
 func (a *API) countRequest(_ http.ResponseWriter, r *http.Request) error {
-	if v := visitOf(r.Context()); !isPublic(v.route) {
+	if v := visitOf(r.Context()); !isPublic(v.route) && !isOpenIndex(v.route, r) {
 		return a.count(r.Context(), a.opt.Requests, v.identity.Caller())
 	}
 	return nil
@@ -179,6 +179,8 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	switch {
 	case isFile(v.route) && r.Method != http.MethodDelete:
 		limit = a.transfers
+	case v.route == skillIndexPath:
+		limit = a.packing
 	case isStream(v.route) || v.route == mcpPath && r.Method == http.MethodGet:
 		limit = a.streams
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && !isPublic(v.route):

@@ -87,7 +87,7 @@ type commands struct {
 
 	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, test, logs, restart and more." example:"servers list"`
 	Tools   toolsCmd   `cmd:"" group:"Tools:" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
-	Skills  skillsCmd  `cmd:"" group:"Tools:" help:"Saved skills: list, new, test, versions, diff, restore, promote and more." example:"skills list"`
+	Skills  skillsCmd  `cmd:"" group:"Tools:" help:"Saved skills: list, new, test, versions, diff, promote, add, review and more." example:"skills list"`
 	N8N     n8nCmd     `cmd:"" group:"Tools:" name:"n8n" help:"n8n: a run or skill as a workflow; the skill that builds workflows." example:"n8n export sales_summary"`
 
 	Serve serveCmd `cmd:"" group:"Servers of the harness:" help:"Serve the dashboard and the HTTP API, and work tasks."`

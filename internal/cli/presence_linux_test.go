@@ -686,3 +686,24 @@ func TestReplacedKeyShows(t *testing.T) {
 		t.Errorf("replaced: %s", r.stdout)
 	}
 }
+
+// TestPassphraseOfSkills: once there is a passphrase, only a person at a terminal approves a skill from elsewhere.
+func TestPassphraseOfSkills(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.confirmed()
+	f.write("from/pdf/SKILL.md", skillHead("pdf", "x"))
+	var added addedJSON
+	f.run("skills", "add", "./from", "--json").want(0).value(&added)
+	digest := added.Skills[0].Digest
+	f.run("skills", "review", "pdf", "--approve", digest).want(2)
+	f.runIn(t.Context(), passphrase+"\n", "skills", "review", "pdf", "--approve", digest).want(2)
+	f.atKeyboard([]string{"wrong", "wrong", "wrong"}, "skills", "review", "pdf", "--approve", digest).want(2)
+	if r := f.run("skills", "list").want(0); strings.Contains(r.stdout, "pdf") {
+		t.Errorf("approved without a person: %s", r.stdout)
+	}
+	f.atKeyboard([]string{passphrase}, "skills", "review", "pdf", "--approve", digest).want(0)
+	if r := f.run("skills", "list").want(0); !strings.Contains(r.stdout, "pdf") {
+		t.Errorf("skills list: %s", r.stdout)
+	}
+}

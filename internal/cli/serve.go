@@ -110,7 +110,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		Auth: who, Keys: who.Keys, Metrics: metrics, Audit: audit, Tracer: tracer, Logger: log, Now: a.Now, Version: Version,
 		Origins: cfg.Server.CORS.Origins, Proxies: cfg.Server.Proxies(), BodyLimit: int64(cfg.Server.BodyLimit),
 		AllowCommandServers: cfg.Server.AllowCommandServers, Health: cfg.Server.HealthCheck,
-		InternalElsewhere: cfg.Server.InternalListen != "", MCPMode: cfg.MCP.Mode, MCPSkills: cfg.MCP.Skills, MCPTasks: cfg.MCP.Tasks, Policy: inEffect(cfg), Destinations: cfg.Compiled(cfg.Policy).Destinations, Issuer: cfg.Auth.OIDC.Issuer, Audience: cfg.Auth.OIDC.Audience,
+		InternalElsewhere: cfg.Server.InternalListen != "", MCPMode: cfg.MCP.Mode, MCPSkills: cfg.MCP.Skills, PublishedSkills: cfg.Skills.Publish, MCPTasks: cfg.MCP.Tasks, Policy: inEffect(cfg), Destinations: cfg.Compiled(cfg.Policy).Destinations, Issuer: cfg.Auth.OIDC.Issuer, Audience: cfg.Auth.OIDC.Audience,
 	}, open)
 }
 

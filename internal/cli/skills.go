@@ -23,6 +23,10 @@ type skillsCmd struct {
 	Demote   skillsDemoteCmd   `cmd:"" help:"Make a skill no tool any more." example:"skills demote double"`
 	Export   skillsExportCmd   `cmd:"" help:"Write a skill into a zip archive." example:"skills export double double.zip"`
 	Remove   skillsRemoveCmd   `cmd:"" help:"Remove a skill; its history stays." example:"skills remove double"`
+
+	Add    skillsAddCmd    `cmd:"" help:"Fetch skills from elsewhere, and hold them for a review."`
+	Search skillsSearchCmd `cmd:"" help:"Search the sources of skills.sources." example:"skills search invoice"`
+	Review skillsReviewCmd `cmd:"" help:"What is held of skills from elsewhere: show, approve, refuse."`
 }
 
 // skillUser is the user whose skills a command is about.

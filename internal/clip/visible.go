@@ -27,6 +27,8 @@ func Visible(s string) string {
 			fmt.Fprintf(&b, `\x%02x`, r)
 		case (r == 0x200c || r == 0x200d) && joins(last) && joins(next):
 			b.WriteRune(r)
+		case selector(r) && selects(last):
+			b.WriteRune(r)
 		case !hidden(r):
 			b.WriteRune(r) // U+FFFD for a byte that is not valid UTF-8
 		case r > 0xffff:
@@ -55,10 +57,18 @@ var fillers = map[rune]bool{0x034f: true, 0x115f: true, 0x1160: true, 0x17b4: tr
 // hidden reports whether a character is invisible. Spaces of any width count as visible. Line and paragraph separators count as hidden,
 // because only some readers break lines there.
 func hidden(r rune) bool {
-	return unicode.Is(unicode.Cf, r) || r == 0x2028 || r == 0x2029 || fillers[r] || r >= 0xe0000 && r <= 0xe0fff
+	return unicode.Is(unicode.Cf, r) || r == 0x2028 || r == 0x2029 || fillers[r] || selector(r) || r >= 0xe0000 && r <= 0xe0fff
 }
 
 // joins reports whether a joiner beside a character has a visible effect: for emoji, and in scripts whose letters have several forms.
 func joins(r rune) bool {
 	return r >= 0x0590 && (unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsSymbol(r))
+}
+
+// selector reports whether a character is a variation selector, which changes how the character before it looks. Several in a row can hold any text.
+func selector(r rune) bool { return r >= 0xfe00 && r <= 0xfe0f }
+
+// selects reports whether a character can look different because of a variation selector: symbols, ideographs, digits of keycaps.
+func selects(r rune) bool {
+	return r > 0x7f && !hidden(r) || r >= '0' && r <= '9' || r == '#' || r == '*'
 }

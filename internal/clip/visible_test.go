@@ -24,6 +24,8 @@ func TestVisible(t *testing.T) {
 		"Ünïcode 番号 Кириллица":    "Ünïcode 番号 Кириллица",
 		"👩\u200d👩\u200d👧 ❤\ufe0f": "👩\u200d👩\u200d👧 ❤\ufe0f",
 		"می\u200cخواهم":           "می\u200cخواهم",
+		"1\ufe0f\u20e3 葛\ufe00":   "1\ufe0f\u20e3 葛\ufe00",
+		"a\ufe01 😀\ufe0f\ufe01":   `a\ufe01 😀` + "\ufe0f" + `\ufe01`,
 		"bad \xff byte":           "bad \ufffd byte",
 	} {
 		if got := clip.Visible(text); got != want {

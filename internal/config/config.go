@@ -225,6 +225,10 @@ type Skills struct {
 	Dir      string `key:"dir" path:"true" default:"{state}/skills" doc:"Holds one directory for each user."`
 	MaxBytes Size   `key:"maxBytes" default:"64MiB" min:"0" doc:"All skills of a user together; 0: no limit."`
 	MaxFiles int    `key:"maxFiles" default:"10000" min:"0" doc:"Files and directories of a user; 0: no limit."`
+	// Sources are sources as harness skills add takes them.
+	Sources []string `key:"sources" doc:"Where harness skills search looks, as harness skills add takes it: owner/name, https://example.com, ./folder."`
+	// Publish are skills as USER/NAME.
+	Publish []string `key:"publish" doc:"Skills that anyone may read at /.well-known/agent-skills/index.json of harness serve, as USER/NAME, such as local/pdf."`
 }
 
 // Workspace configures the directories of sessions.

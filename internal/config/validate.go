@@ -72,6 +72,10 @@ func (l *loader) validate() {
 	l.refuse(inside(c.Skills.Dir, c.Workspace.Dir) || inside(c.Workspace.Dir, c.Skills.Dir),
 		"skills and workspace may not lie in one another: a workspace is deleted when its session ends",
 		"choose two separate directories", "workspace.dir", "skills.dir")
+	for _, published := range c.Skills.Publish {
+		user, name, _ := strings.Cut(published, "/")
+		l.refuse(user == "" || name == "" || strings.ContainsAny(name, "/*"), fmt.Sprintf("%q is not a user and a skill", published), "write local/pdf", "skills.publish")
+	}
 	u, err := url.Parse(c.Store.URL)
 	server := err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql")
 	l.refuse(!server && (!c.Store.InFile() || c.Store.URL == sqlitePrefix), "it must be sqlite: and the path of a file, or the address of a database of PostgreSQL",

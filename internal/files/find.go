@@ -122,3 +122,6 @@ func (at *spot) openFile() (*os.File, fs.FileInfo, error) {
 	}
 	return f, opened, nil
 }
+
+// HardLinked reports whether a file has more than one name. It is false on systems that do not say.
+func HardLinked(info fs.FileInfo) bool { return hardLinked(info) }

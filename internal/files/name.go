@@ -157,3 +157,13 @@ func DirName(id string) (string, error) {
 	sum := sha256.Sum256([]byte(id))
 	return string(stem) + "~" + hex.EncodeToString(sum[:16]), nil
 }
+
+// Clean returns the canonical form of a path inside of a Dir, or the reason why no Dir can have it.
+func Clean(p string) (string, error) {
+	c, err := clean(p)
+	var e *Error
+	if errors.As(err, &e) {
+		err = errors.New(e.Detail)
+	}
+	return c, err
+}

@@ -21,6 +21,9 @@ import (
 //go:embed testdata/typescript
 var typescript embed.FS
 
+//go:embed testdata/skills
+var skills embed.FS
+
 //go:embed testdata/conformance
 var conformance embed.FS
 
@@ -47,6 +50,16 @@ func TypeScript(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return Install(t, "typescript", manifests)
+}
+
+// Skills returns a directory with npm's skills, the client that people install skills with, in its node_modules; see [Install].
+func Skills(t testing.TB) string {
+	t.Helper()
+	manifests, err := fs.Sub(skills, "testdata/skills")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Install(t, "skills", manifests)
 }
 
 const installTimeout = 5 * time.Minute
