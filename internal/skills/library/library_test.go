@@ -233,6 +233,9 @@ return results`)
 	}
 }
 
+// commentStart matches the beginning of a comment.
+var commentStart = regexp.MustCompile(`\s//\s`)
+
 // fence matches a program in SKILL.md.
 var fence = regexp.MustCompile("(?s)```js\n(.*?)```")
 
@@ -338,11 +341,12 @@ func TestPrograms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := execute(t, h, runs.Request{Code: found[1]})
-			_, comment, ok := strings.Cut(found[1][strings.LastIndex(found[1], "\nreturn "):], " // ")
-			if !ok {
+			end := found[1][strings.LastIndex(found[1], "\nreturn "):]
+			at := commentStart.FindStringIndex(end)
+			if at == nil {
 				t.Fatal("no comment at the end says what the program returns")
 			}
-			want := execute(t, h, runs.Request{Code: "return (" + strings.ReplaceAll(comment, "\n//", "\n") + ")"})
+			want := execute(t, h, runs.Request{Code: "return (" + strings.ReplaceAll(end[at[1]:], "\n//", "\n") + ")"})
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
