@@ -296,7 +296,13 @@ func TestManifests(t *testing.T) {
 					t.Errorf("the body has no %q", heading)
 				}
 			}
-			takes(t, k.Name, f.Metadata["input"])
+			schema, declared := f.Metadata["input"]
+			if takesData := slices.ContainsFunc(examples(t, k.Name), func(e example) bool { return e.Input != nil }); takesData != declared {
+				t.Errorf("metadata.input is there: %v; the examples have inputs: %v", declared, takesData)
+			}
+			if declared {
+				takes(t, k.Name, schema)
+			}
 		})
 	}
 }
