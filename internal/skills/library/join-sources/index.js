@@ -9,7 +9,7 @@ const KINDS = ['inner', 'left', 'right', 'full'];
 const MAX_ROWS = 500_000;
 const MAX_DUPLICATES = 100; // keys that are listed
 const MAX_FUZZY = 50_000; // different keys of a side
-const MAX_PAIRS = 3_000_000; // pairs of keys whose similarity is computed
+const MAX_PAIRS = 500_000; // pairs of keys whose similarity is computed
 const TOKEN = /\[[A-Z][A-Z0-9_]*_\d+\]|pii_\d+[a-z]|pii\.invalid/i;
 
 export default async function join(input) {

@@ -159,11 +159,12 @@ function markdown(title, subtitle, blocks) {
       case 'heading': lines.push(`## ${md(block.text)}`); break;
       case 'paragraph': lines.push(block.lines.map(line).join('  \n')); break;
       case 'note': lines.push(`*${md(block.text)}*`); break;
-      case 'facts': lines.push(...block.facts.map(([name, value]) => `- **${md(name)}**: ${md(value)}`)); break;
-      case 'list': lines.push(...block.items.map((item, i) => `${block.ordered ? `${i + 1}.` : '-'} ${line(item)}`)); break;
+      case 'facts': lines.push(block.facts.map(([name, value]) => `- **${md(name)}**: ${md(value)}`).join('\n')); break;
+      case 'list': lines.push(block.items.map((item, i) => `${block.ordered ? `${i + 1}.` : '-'} ${line(item)}`).join('\n')); break;
       default: {
         const row = (cells) => `| ${cells.join(' | ')} |`;
-        lines.push(row(block.head.map(md)), row(block.right.map((right) => (right ? '---:' : '---'))), ...block.cells.map((cells) => row(cells.map(md))));
+        lines.push(row(block.head.map(md)), row(block.right.map((right) => (right ? '---:' : '---'))));
+        for (const cells of block.cells) lines.push(row(cells.map(md)));
         if (block.total) lines.push(row(block.total.map((cell) => (cell === '' ? '' : `**${md(cell)}**`))));
       }
     }
@@ -206,7 +207,9 @@ function html(title, subtitle, blocks, language) {
       }
       default: {
         const cells = (tag, texts) => `<tr>${texts.map((text, i) => `<${tag}${block.right[i] ? ' class="n"' : ''}>${escape(text)}</${tag}>`).join('')}</tr>`;
-        lines.push('<table>', `<thead>${cells('th', block.head)}</thead>`, '<tbody>', ...block.cells.map((texts) => cells('td', texts)), '</tbody>');
+        lines.push('<table>', `<thead>${cells('th', block.head)}</thead>`, '<tbody>');
+        for (const texts of block.cells) lines.push(cells('td', texts));
+        lines.push('</tbody>');
         if (block.total) lines.push(`<tfoot>${cells('td', block.total)}</tfoot>`);
         lines.push('</table>');
       }
