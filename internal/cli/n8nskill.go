@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
-	"maps"
+	"io/fs"
 	"path"
-	"slices"
 
 	"mcp-code-exec-harness/internal/n8n"
 	"mcp-code-exec-harness/internal/skills"
@@ -22,16 +22,22 @@ func (c *n8nSkillCmd) Run(a *app, saved *skills.Store) error {
 		return err
 	}
 	defer dir.Close()
-	all := n8n.Skill()
-	names := slices.Sorted(maps.Keys(all))
+	names, err := fs.Glob(n8n.Skill(), "*")
+	if err != nil {
+		return err
+	}
+	all := map[string][]byte{}
 	for _, name := range names {
+		if all[name], err = fs.ReadFile(n8n.Skill(), name); err != nil {
+			return err
+		}
 		file := path.Join(n8n.SkillName, name)
-		if now, err := dir.ReadFile(file, 0, int64(len(all[name]))+1); err == nil && string(now) != all[name] && !c.Force {
+		if now, err := dir.ReadFile(file, 0, int64(len(all[name]))+1); err == nil && !bytes.Equal(now, all[name]) && !c.Force {
 			return usage(fmt.Errorf("/skills/%s is another one, and was not replaced; use --force, or rename your folder", file))
 		}
 	}
 	for _, name := range names {
-		if err := dir.WriteFile(path.Join(n8n.SkillName, name), []byte(all[name])); err != nil {
+		if err := dir.WriteFile(path.Join(n8n.SkillName, name), all[name]); err != nil {
 			return fmt.Errorf("save the skill: %w", err)
 		}
 	}

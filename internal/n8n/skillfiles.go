@@ -1,18 +1,21 @@
 package n8n
 
-import _ "embed"
+import (
+	"embed"
+	"io/fs"
+)
 
 // SkillName is the name of the folder of the skill that builds workflows.
 const SkillName = "n8n-workflow-builder"
 
-var (
-	//go:embed skill/SKILL.md
-	skillManifest string
-	//go:embed skill/skill.js
-	skillModule string
-)
+//go:embed skill
+var skillFiles embed.FS
 
-// Skill returns the files of the skill that builds workflows, by name in the folder [SkillName].
-func Skill() map[string]string {
-	return map[string]string{"SKILL.md": skillManifest, "skill.js": skillModule}
+// Skill returns the files of the skill that builds workflows, by their names in the folder [SkillName].
+func Skill() fs.FS {
+	files, err := fs.Sub(skillFiles, "skill")
+	if err != nil {
+		panic(err) // the name is a valid path
+	}
+	return files
 }
