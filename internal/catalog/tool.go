@@ -203,3 +203,6 @@ func (t *Tool) declared(l *published) dts.Tool {
 }
 
 func (t *Tool) title() string { return cmp.Or(t.Title, t.Annotations.Title) }
+
+// Digest returns a digest of the tool's definition.
+func (t *Tool) Digest() string { return t.get().definition() }

@@ -98,7 +98,7 @@ func (v *view) event(e task.Event) {
 		if d.Error != nil {
 			problem = d.Error.Message
 		}
-		v.answer(d.N, d.Bytes, problem, e.Time)
+		v.answer(d.N, d.Bytes, problem, 0, e.Time)
 	case task.EventProgress:
 		v.reported(d.N, mcpclient.Progress{Progress: d.Progress, Total: d.Total})
 	case task.EventLog:
@@ -201,7 +201,7 @@ func (v *view) observe(e run.Event) {
 	case e.Call != nil:
 		v.call(e.Call.N, e.Call.Kind, e.Call.Name, e.Call.Args, now)
 	case e.Answer != nil:
-		v.answer(e.Answer.N, len(e.Answer.Value), message(e.Answer.Error), now)
+		v.answer(e.Answer.N, len(e.Answer.Value), message(e.Answer.Error), e.Answer.Kept, now)
 	}
 }
 
@@ -240,7 +240,7 @@ func (v *view) record(r journal.Record) {
 				c.began = *asked.DecidedAt
 			}
 		}
-		v.answer(r.Answer.N, len(r.Answer.Value), message(r.Answer.Error), v.clock)
+		v.answer(r.Answer.N, len(r.Answer.Value), message(r.Answer.Error), r.Answer.Kept, v.clock)
 	case r.Log != nil:
 		v.log(r.Log.Level, r.Log.Text)
 	case r.End != nil:

@@ -314,8 +314,9 @@ func (v *view) installing() map[string]bool {
 	return names
 }
 
-// answer shows a call and its answer. size is the size of the answer in bytes, or 0 if it is not known.
-func (v *view) answer(n int, size int, problem string, at time.Time) {
+// answer shows a call and its answer. size is the size of the answer in bytes, or 0 if it is not known. kept is the time of the earlier call whose answer
+// it is, in microseconds since the Unix epoch; 0 if there is none or it is not known.
+func (v *view) answer(n int, size int, problem string, kept int64, at time.Time) {
 	c := v.calls[n]
 	if c == nil {
 		return
@@ -328,6 +329,9 @@ func (v *view) answer(n int, size int, problem string, at time.Time) {
 	facts := took(at.Sub(c.began))
 	if c.waited > 0 {
 		facts = "waited " + took(c.waited) + " for approval, took " + facts
+	}
+	if kept != 0 {
+		facts = "kept from " + time.UnixMicro(kept).Format(time.TimeOnly)
 	}
 	color := blue
 	switch {

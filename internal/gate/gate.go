@@ -9,7 +9,8 @@
 //  4. restore personal data in the input; apply policy to the call and the restored values
 //  5. validate the input against the tool's schema, connect the server
 //  6. approval, if policy asks for it; the call is then known to be valid, and the tool's definition is that of its connected server
-//  7. count the call for the limit of its rule, journal the intent of a write, call the tool
+//  7. give the kept answer of an earlier call, if a rule allows that; otherwise count the call for the limit of its rule, journal the intent of a write,
+//     call the tool
 //  8. unwrap the result
 //  9. hide personal data in the answer; it goes back to the run, which journals and delivers it
 package gate
@@ -23,6 +24,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/answers"
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
@@ -91,6 +93,13 @@ type Counts interface {
 	Count(ctx context.Context, user, key string, limit int, now, expires time.Time) (ok bool, err error)
 }
 
+// Answers keeps results of tools that only read. *answers.Cache implements it; it has the meaning of the methods.
+type Answers interface {
+	Find(ctx context.Context, user string, tool answers.Tool, args json.RawMessage, within time.Duration) (answers.Answer, error)
+	Keep(ctx context.Context, a answers.Answer, result json.RawMessage) error
+	Changed(ctx context.Context, server string) error
+}
+
 // Modules compiles what a program requires or imports while it runs, and charges the run for the time. The result goes to the guest unchanged.
 type Modules func(ctx context.Context, specifier, from string, charge func(used time.Duration) error) (*program.Loaded, error)
 
@@ -103,6 +112,7 @@ type Options struct {
 	Servers Servers
 	Policy  policy.Decider         // policy that decides calls; nil allows every call
 	Counts  func() (Counts, error) // counts for limits of the policy's rules
+	Answers Answers                // kept answers; used if a rule of the policy keeps any
 	// Decided is called with every verdict other than allow. It runs in the goroutine of the call; may be nil.
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
 	// Restored is called before a call is sent, if values have replaced tokens in its arguments. It runs in the goroutine of the call; may be nil.
@@ -126,7 +136,12 @@ type Options struct {
 type Gate struct{ opt Options }
 
 // New returns a gate.
-func New(opt Options) *Gate { return &Gate{opt} }
+func New(opt Options) *Gate {
+	if p, ok := opt.Policy.(interface{ Keeps() bool }); !ok || !p.Keeps() {
+		opt.Answers = nil
+	}
+	return &Gate{opt}
+}
 
 // Scope describes a run: whose it is and what it may use.
 type Scope struct {

@@ -148,7 +148,8 @@ type fixture struct {
 	now     time.Time
 	calls   int
 	intents []journal.Intent
-	refuse  error // error of the journal for each intent; nil if it takes them
+	refuse  error       // error of the journal for each intent; nil if it takes them
+	kept    []time.Time // times of the earlier calls whose answers were given
 }
 
 var yes = true
@@ -255,6 +256,7 @@ func (c flight) Ask(approval.Call) *frame.Error {
 }
 func (c flight) Charge(time.Duration) error { return nil }
 func (c flight) Tell(run.Told)              {}
+func (c flight) Kept(at time.Time)          { c.f.kept = append(c.f.kept, at) }
 
 // tool calls a tool that must succeed.
 func (f *fixture) tool(name, input string) string {

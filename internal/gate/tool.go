@@ -197,13 +197,30 @@ func (t *toolCall) send(
 		}
 		options.Conn = conn
 	}
-	// 7. count the call, journal the intent, call; a call that a dead process may have sent is already counted
+	// 7. look for a kept answer, count the call, journal the intent, call; a call that a dead process may have sent is already counted
+	kept, known := t.find(ctx, tool, verdict, args)
+	if known {
+		result, err := mcpclient.ParseResult(kept.Result)
+		if err != nil {
+			return nil, unmade(name, err)
+		}
+		t.spoke = true
+		t.flight.Kept(kept.At)
+		return t.unwrap(ctx, tool, result, raw)
+	}
 	if t.intent == nil {
 		if failed := t.within(ctx, tool, shown, verdict, true); failed != nil {
 			return nil, failed
 		}
 	}
 	t.write = !tool.Annotations.IsReadOnly()
+	if t.write {
+		done, failed := t.changes(ctx, tool)
+		if failed != nil {
+			return nil, failed
+		}
+		defer done()
+	}
 	if t.write && t.intent == nil {
 		err := t.flight.Intend(ctx, journal.Intent{
 			N: t.call.N, Key: options.IdempotencyKey, Retry: tool.Annotations.IsIdempotent(), Time: t.run.gate.opt.Now().UnixMicro(), Conn: conn,
@@ -226,6 +243,9 @@ func (t *toolCall) send(
 		return nil, t.failed(ctx, name, err)
 	}
 	defer result.Release()
+	if kept != nil && !result.IsError {
+		t.keep(ctx, kept, result)
+	}
 	// 8. unwrap
 	return t.unwrap(ctx, tool, result, raw)
 }

@@ -95,6 +95,9 @@ var plainMembers = []string{"_meta", "content", "structuredContent", "isError", 
 
 var errAsksForInput = errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
 
+// ParseResult reads a result that was kept as Raw. It needs no Release.
+func ParseResult(raw json.RawMessage) (*Result, error) { return decodeResult(raw) }
+
 // decodeResult decodes the result of tools/call; the Result holds views of raw. If raw has no content, but has members that MCP does not define,
 // raw itself becomes the structured content.
 func decodeResult(raw json.RawMessage) (*Result, error) {

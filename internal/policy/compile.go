@@ -26,6 +26,7 @@ func (p *Policy) add(rules []Rule, preset string, trusts func(origin string) boo
 		r.compileDestinations(trusts, report)
 		p.rules = append(p.rules, r)
 		p.args = p.args || len(r.conditions) > 0
+		p.keeps = p.keeps || r.keep > 0
 		p.origins = p.origins || r.Tokens != nil && r.Tokens.As != "" || slices.ContainsFunc(r.conditions, (*condition).traced)
 	}
 	return errors.Join(problems...)
@@ -54,6 +55,9 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 	}
 	if r.Limit != nil {
 		r.compileLimit(report)
+	}
+	if r.Cache != "" {
+		r.compileCache(report)
 	}
 	for _, at := range slices.Sorted(maps.Keys(r.Args)) {
 		r.compileCondition(at, r.Args[at], report)

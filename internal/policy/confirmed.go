@@ -59,6 +59,12 @@ type unconfirmed struct {
 	told      bool
 }
 
+// Keeps reports whether rules keep answers.
+func (p *unconfirmed) Keeps() bool {
+	inner, ok := p.Decider.(interface{ Keeps() bool })
+	return ok && inner.Keeps()
+}
+
 // Decide implements Decider.
 func (p *unconfirmed) Decide(c Call) Verdict {
 	v := p.Decider.Decide(c)

@@ -37,17 +37,21 @@ func (l Limit) window() (time.Duration, error) {
 	if l.Per == perRun || l.Per == perTask {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(l.Per)
-	if days, ok := strings.CutSuffix(l.Per, "d"); ok {
-		var n int
-		if n, err = strconv.Atoi(days); err == nil && n >= 0 && n <= 366 {
-			d = time.Duration(n) * 24 * time.Hour
-		}
-	}
+	d, err := duration(l.Per)
 	if err != nil || d < minWindow || d > maxWindow {
 		return 0, fmt.Errorf("%q is neither run nor task nor a time from 1s to 366d, such as 1h", l.Per)
 	}
 	return d, nil
+}
+
+// duration reads a duration as Go writes it, or a number of at most 366 days such as 1d.
+func duration(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 366 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	return time.ParseDuration(text)
 }
 
 // Count identifies the counter of a call, with its limit.

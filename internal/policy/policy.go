@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog/destination"
@@ -69,6 +70,7 @@ type Verdict struct {
 	// Values are the values in the arguments whose origins were compared with conditions of rules, each with its origin.
 	Values []Value `json:"values,omitempty"`
 
+	keep   time.Duration
 	by     *rule  // rule with a limit that decided the call as a whole; nil if none did
 	missed string // text about a rule that would allow the call if its values came from elsewhere
 }
@@ -77,6 +79,7 @@ type Verdict struct {
 type Policy struct {
 	rules []*rule
 	args  bool // whether rules have conditions on arguments
+	keeps bool // whether rules keep answers
 	// origins is true if rules depend on where values of arguments come from.
 	origins      bool
 	destinations []override
@@ -99,10 +102,14 @@ func (p *Policy) Decide(c Call) Verdict {
 	c.Destinations = p.Destinations(c.Tool, c.Destinations)
 	verdict, rule, call := Verdict{}, (*rule)(nil), (*rule)(nil)
 	var values []Value
+	var keep time.Duration
 	for v, by := range p.judge(&c) {
 		values = append(values, v.Values...)
 		if v.Token == "" && by != nil && by.Limit != nil {
 			call = by
+		}
+		if v.Token == "" {
+			keep = max(keep, by.keepsAnswer(&c))
 		}
 		// If a token and a destination are judged alike, the verdict names the token: its value is what would be disclosed.
 		instead := v.Token != "" && verdict.Token == "" && v.Action == verdict.Action && rule != nil && rule != by && len(rule.Destinations) > 0
@@ -111,6 +118,7 @@ func (p *Policy) Decide(c Call) Verdict {
 		}
 	}
 	verdict.Reason, verdict.by, verdict.Values = rule.explain(&verdict, c.Tool), call, values
+	verdict.keep = keep
 	return verdict
 }
 

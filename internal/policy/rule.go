@@ -23,6 +23,7 @@ type Rule struct {
 	Destinations []string `json:"destinations,omitempty" key:"destinations" doc:"Paths of where a call sends something, such as $.to, $.cc[*]; default stands for those of the tool, which harness policy destinations shows. A rule that allows wants each value there to come from the user or a server that is not untrusted; one that asks or denies is about calls where one does not."`
 	Tokens       *Tokens  `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
 	Limit        *Limit   `json:"limit,omitempty" key:"limit" doc:"How many calls of a user the rule allows or asks about; further ones are denied."`
+	Cache        string   `json:"cache,omitempty" key:"cache" doc:"For so long, such as 5m, at most 1d, a user's call of a tool that only reads gets the answer of an earlier call with the same arguments, and the server is not asked. A call that may change something on the server ends it. Tools of an open world are left out, unless when.openWorld is true. For rules that allow."`
 	Action       Action   `json:"action" key:"action" required:"true" oneof:"allow,deny,ask" doc:"What happens to the call."`
 	Reason       string   `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
 }
@@ -112,6 +113,9 @@ func (r Rule) String() string {
 	if r.Limit != nil {
 		parts = append(parts, r.Limit.String())
 	}
+	if r.Cache != "" {
+		parts = append(parts, "cache "+r.Cache)
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -153,6 +157,7 @@ type rule struct {
 	kinds, from  patterns // kinds and origins of tokens
 	conditions   []*condition
 	window       time.Duration // period of the limit
+	keep         time.Duration // time for which answers are kept; 0: not at all
 	identity     string        // hash of the rule, for the key of its counter; empty without a limit
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // hostCall is a host call for which the program has not got the answer yet. It implements InFlight. While the gate works on the
-// call, the call's goroutine uses the methods of InFlight and the fields asks and told; the run's goroutine uses everything else.
+// call, the call's goroutine uses the methods of InFlight and the fields asks, told and kept; the run's goroutine uses everything else.
 type hostCall struct {
 	loop    *loop
 	call    *journal.Call
@@ -25,6 +25,7 @@ type hostCall struct {
 	release func()         // gives back the memory of the arguments
 	asks    *approval.Call // question to people about the call; nil if there is none
 	told    Told
+	kept    time.Time // time of the earlier call whose answer this is; zero if there is none
 }
 
 // callState is the state of a call: whether it is answered, or else what it waits for.
@@ -168,6 +169,9 @@ type Told struct {
 
 // Tell implements InFlight.
 func (c *hostCall) Tell(told Told) { c.told = told }
+
+// Kept implements InFlight.
+func (c *hostCall) Kept(at time.Time) { c.kept = at }
 
 // Ask implements InFlight.
 func (c *hostCall) Ask(asks approval.Call) *frame.Error {

@@ -460,6 +460,9 @@ func (l *loop) record(r result) *journal.Answer {
 	c := l.calls.all[r.n]
 	c.to(answered)
 	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: c.told.Exact, Beside: c.told.Beside, Notes: c.told.Notes, Tokens: c.told.Tokens}
+	if !c.kept.IsZero() {
+		a.Kept = c.kept.UnixMicro()
+	}
 	if r.err != nil {
 		a.Value = nil
 		a.Error, _ = json.Marshal(r.err) // cannot fail: it holds strings and valid JSON

@@ -114,6 +114,8 @@ type InFlight interface {
 	Charge(used time.Duration) error
 	// Tell sets what the program gets in addition to the value of the answer.
 	Tell(told Told)
+	// Kept reports that the value is the answer of an earlier call, made at the given time.
+	Kept(at time.Time)
 }
 
 // Event is what an observer of a run sees. The observer sees an event once every answer that led to it is stored. After a resume the

@@ -23,6 +23,7 @@ type CallLine struct {
 	Began    time.Time  `json:"beganAt" doc:"When the program made it: the clock of the run, which moves with each answer."`
 	Sent     *time.Time `json:"sentAt,omitempty" doc:"Of a write: when it was about to be sent."`
 	Answered *time.Time `json:"answeredAt,omitempty" doc:"When the program got the answer; absent: it has none."`
+	Kept     *time.Time `json:"keptAt,omitempty" doc:"The server was not asked: a rule of policy keeps the answer of a call of this time."`
 	Error    string     `json:"error,omitempty" doc:"The kind of its error."`
 	Message  string     `json:"message,omitempty"`
 	Args     int        `json:"argsBytes"`
@@ -112,6 +113,10 @@ func (c *calling) record(r journal.Record) {
 		if line := c.lines[r.Answer.N]; line != nil && line.Answered == nil {
 			at := c.now
 			line.Answered, line.Doubt, line.Notes, line.Value, line.Result = &at, false, r.Answer.Notes, len(r.Answer.Value), r.Answer.Value
+			if r.Answer.Kept != 0 {
+				kept := time.UnixMicro(r.Answer.Kept).UTC()
+				line.Kept = &kept
+			}
 			if r.Answer.Error != nil {
 				line.Error, line.Message = errText(r.Answer.Error)
 				line.Doubt = line.Error == frame.KindInDoubt

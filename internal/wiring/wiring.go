@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/agent"
+	"mcp-code-exec-harness/internal/answers"
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
@@ -274,7 +275,7 @@ func (h *Harness) openRuns() error {
 		Sessions: part.Once(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.out.Audit.Decided, Restored: h.out.Audit.Restored, Zones: guest.DescribeZone, Now: h.out.Now,
-			Answered:  h.answered,
+			Answered: h.answered, Answers: &answers.Cache{Store: func() (answers.Store, error) { return h.store() }, Keys: h.keys, Now: h.out.Now},
 			Languages: h.cfg.Languages(),
 			Origins:   h.origins, History: func() (gate.History, error) { return h.store() },
 			ApprovalKey: part.Once(h.common.Getter("approvals.key", func() ([]byte, error) { return approval.Key(h.cfg.StateDir) })),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcp-code-exec-harness/internal/answers"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
@@ -26,6 +27,7 @@ type Store interface {
 	task.Store
 	auth.KeyStore
 	skills.History
+	answers.Store
 	Close() error
 }
 
@@ -108,6 +110,8 @@ func Exercise(t *testing.T, o Options, newPlace func(t *testing.T) Place) {
 		"adopt once":                adoptOnce,
 		"strays":                    strays,
 		"keys":                      keys,
+		"kept answers":              keptAnswers,
+		"kept answers of users":     keptAnswersOfUsers,
 		"touch key":                 touchKey,
 		"contexts":                  contexts,
 		"approvals":                 approvals,
