@@ -80,7 +80,7 @@ func (s *Server) fitting(ctx context.Context, who caller, hide *hiding, request 
 	if err != nil {
 		return nil, err
 	}
-	found, _, err := store.Find(ctx, who.user, request, shownSkills)
+	found, _, err := store.Search(ctx, who.user, request, shownSkills)
 	for _, k := range found {
 		fit = append(fit, modelview.Skill{Name: k.Path, Description: hide.from(pii.FromSkill, k.Description)})
 	}

@@ -75,7 +75,7 @@ func (r *taskRuns) Skills(ctx context.Context, user, request string) (fit []mode
 	if err != nil {
 		return nil, 0, err
 	}
-	found, all, err := saved.Find(ctx, user, request, shownSkills)
+	found, all, err := saved.Search(ctx, user, request, shownSkills)
 	for _, s := range found {
 		fit = append(fit, modelview.Skill{Name: s.Path, Description: s.Description})
 	}

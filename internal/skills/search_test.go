@@ -46,10 +46,10 @@ func manySkills(t testing.TB) *Store {
 	return saved
 }
 
-// TestFind: requests in other words than those of a skill's description find the skill among the first five of 300. The requests of natural are
+// TestRank: requests in other words than those of a skill's description find the skill among the first five of 300. The requests of natural are
 // those of colleagues who have not seen the skills; those of requests avoid every word of the description. The constant leastWords was chosen with
 // these two; the other halves were not used before. A search by words finds no more than this: what has no word in common is not found.
-func TestFind(t *testing.T) {
+func TestRank(t *testing.T) {
 	t.Parallel()
 	var list []Skill
 	for _, k := range lines(t, "skills.txt") {
@@ -76,24 +76,24 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindCounts: a skill with a problem is neither found nor counted.
-func TestFindCounts(t *testing.T) {
+// TestSearchCounts: a skill with a problem is neither found nor counted.
+func TestSearchCounts(t *testing.T) {
 	t.Parallel()
 	saved := setup(t, map[string]string{
 		"greet.js": "/** Greets a guest. */\nexport default () => 1", "leave.js": "/** Says goodbye. */\nexport default () => 1",
 		"broken.js": "/** Greets a guest. */\nexport default '\xff'",
 	})
-	found, all, err := saved.Find(t.Context(), "alice", "greet the guests", 5)
+	found, all, err := saved.Search(t.Context(), "alice", "greet the guests", 5)
 	if err != nil || all != 2 || len(found) != 1 || found[0].Name != "greet" {
 		t.Errorf("found %+v of %d, %v", found, all, err)
 	}
 }
 
-// BenchmarkFind finds skills among 300.
-func BenchmarkFind(b *testing.B) {
+// BenchmarkSearch finds skills among 300.
+func BenchmarkSearch(b *testing.B) {
 	saved := manySkills(b)
 	for b.Loop() {
-		if found, _, err := saved.Find(b.Context(), "ada", "which customers have not paid", 5); err != nil || len(found) == 0 {
+		if found, _, err := saved.Search(b.Context(), "ada", "which customers have not paid", 5); err != nil || len(found) == 0 {
 			b.Fatal(found, err)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 // requests of testdata/find/natural.txt and requests.txt.
 const leastWords = 0.35
 
-// Find returns the skills of a user that fit a request in words, the best first and at most limit, and the number of the user's skills. Skills with a
+// Search returns the skills of a user that fit a request in words, the best first and at most limit, and the number of the user's skills. Skills with a
 // problem are left out and not counted. A request that no skill fits finds none.
-func (s *Store) Find(ctx context.Context, user, request string, limit int) (found []Skill, all int, err error) {
+func (s *Store) Search(ctx context.Context, user, request string, limit int) (found []Skill, all int, err error) {
 	list, err := s.List(user)
 	if err != nil {
 		return nil, 0, err
