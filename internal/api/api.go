@@ -215,6 +215,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addServers()
 	a.addReviews()
 	a.addSkills(r)
+	a.addSkillLife()
 	a.addSkillIndex(r)
 	a.addSchedules()
 	a.addTickets()

@@ -92,7 +92,7 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 	inHerName := map[string]any{"userId": "alice", "task": "SAY<<x>>", "code": "return 1", "cron": "@daily", "id": "bobs-own"}
 	sameID := map[string]any{"sessionId": alice.session, "task": "SAY<<x>>", "code": "return await fs.listFiles('/workspace')", "cron": "@daily"}
 	own := map[string]any{"task": "SAY<<x>>", "code": "return await fs.listFiles('/skills')", "cron": "@daily"}
-	asHer := "?userId=alice"
+	asHer, skill := "?userId=alice", strings.TrimPrefix(alice.skill, "/v1/skills/")
 	inSession := "?sessionId=" + alice.session
 	execute := func(args map[string]any) map[string]any {
 		return map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": "execute_code", "arguments": args}}
@@ -243,8 +243,17 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		},
 		"PUT /v1/skills/{path}":    {{alice.skill + asHer, "overwritten", hidden}, {"/v1/skills/%2e%2e/alice/" + secret + ".js", "x", []int{http.StatusBadRequest}}},
 		"DELETE /v1/skills/{path}": {{alice.skill + asHer, nil, hidden}, {alice.skill, nil, hidden}},
-		"POST /v1/schedules":       {{"/v1/schedules", inHerName, hidden}, {"/v1/schedules", sameID, fine}, {"/v1/schedules", own, fine}},
-		"GET /v1/schedules":        {{"/v1/schedules", nil, fine}, {"/v1/schedules" + asHer, nil, hidden}},
+		"GET /v1/skill-versions":   {{"/v1/skill-versions?name=" + skill, nil, hidden}, {"/v1/skill-versions?name=" + skill + "&userId=alice", nil, hidden}},
+		"POST /v1/skill-versions/restore": {
+			{"/v1/skill-versions/restore", map[string]any{"name": skill, "version": 1}, hidden}, {"/v1/skill-versions/restore", map[string]any{"name": skill, "version": 1, "userId": "alice"}, hidden},
+		},
+		"POST /v1/skill-tests": {{"/v1/skill-tests", map[string]any{"name": skill}, hidden}, {"/v1/skill-tests", map[string]any{"name": skill, "userId": "alice"}, hidden}},
+		"POST /v1/skill-promotions": {
+			{"/v1/skill-promotions", map[string]any{"name": skill, "promoted": true, "untested": true}, hidden},
+			{"/v1/skill-promotions", map[string]any{"name": skill, "promoted": false, "userId": "alice"}, hidden},
+		},
+		"POST /v1/schedules": {{"/v1/schedules", inHerName, hidden}, {"/v1/schedules", sameID, fine}, {"/v1/schedules", own, fine}},
+		"GET /v1/schedules":  {{"/v1/schedules", nil, fine}, {"/v1/schedules" + asHer, nil, hidden}},
 		"DELETE /v1/schedules/{id}": {
 			{"/v1/schedules/" + alice.schedule, nil, hidden},
 		},

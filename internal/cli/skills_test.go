@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 type skillTests struct {
@@ -96,6 +99,34 @@ func TestSkillsLifeCycle(t *testing.T) {
 	if r := f.run("skills", "list").want(0); !strings.Contains(r.stdout, "passed, promoted") {
 		t.Errorf("list\n%s", r.stdout)
 	}
+	f.addDemo("database")
+	g := f.gateway(nil)
+	list, err := g.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := list.Tools[len(list.Tools)-1]
+	if schema := fmt.Sprint(tool.InputSchema); tool.Name != "skill_double" || !strings.Contains(tool.Description, "Doubles a number") || !strings.Contains(schema, "n:map[type:integer]") {
+		t.Errorf("the last tool is %+v", tool)
+	}
+	if text, failed := g.call("skill_double", map[string]any{"n": "4; DROP TABLE x"}, nil); !failed || !strings.Contains(text, "invalid input") {
+		t.Errorf("a wrong type: %s", text)
+	}
+	var out gatewayRun
+	if text, failed := g.call("skill_double", map[string]any{"n": 4}, &out); failed || string(out.Output) != `{"doubled":8}` {
+		t.Errorf("the right type: %s", text)
+	}
+	f.write("index.js", "export default () => 'other'")
+	f.run("files", "put", "/skills", "index.js", "double/index.js").want(0)
+	if text, failed := g.call("skill_double", map[string]any{"n": 4}, nil); !failed || !strings.Contains(text, "has changed since it was promoted") {
+		t.Errorf("after a change: %s", text)
+	}
+	f.run("skills", "restore", "double", "1").want(0)
+	f.run("skills", "demote", "double").want(0)
+	if r, err := g.CallTool(t.Context(), &mcp.CallToolParams{Name: "skill_double", Arguments: map[string]any{"n": 4}}); err == nil {
+		t.Errorf("after it was demoted: %+v", r)
+	}
+	f.run("servers", "remove", "database").want(0)
 	f.run("skills", "show", "double", "2").want(0)
 	f.run("skills", "export", "double", "double.zip").want(0)
 	f.run("skills", "export", "double", "double.zip").want(2)

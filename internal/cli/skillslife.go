@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,18 +101,26 @@ func (c *skillsTestCmd) Run(ctx context.Context, a *app, h harness, saved *skill
 	if err != nil {
 		return err
 	}
-	counts := map[string]int{}
+	counts, touched := map[string]int{}, map[string][]string{} // touched: the skills that call a changed tool of a server, by the server
 	for _, r := range reports {
 		counts[r.Status]++
+		for _, t := range r.Changed {
+			if !slices.Contains(touched[t.Server], r.Skill) {
+				touched[t.Server] = append(touched[t.Server], r.Skill)
+			}
+		}
 	}
 	if a.flags.JSON {
-		err = a.json(map[string]any{"skills": reports, "passed": counts[runs.SkillPassed], "failed": counts[runs.SkillFailed], "untested": counts[runs.SkillUntested]})
+		err = a.json(map[string]any{"skills": reports, "passed": counts[runs.SkillPassed], "failed": counts[runs.SkillFailed], "untested": counts[runs.SkillUntested], "touched": touched})
 		return ended(err, counts[runs.SkillFailed] == 0)
 	}
 	for _, r := range reports {
 		fmt.Fprintf(a.Stdout, "%-8s  %s\n", r.Status, r.Skill)
 		if r.Problem != "" {
 			fmt.Fprintf(a.Stdout, "          problem: %s\n", r.Problem)
+		}
+		for _, t := range r.Changed {
+			fmt.Fprintf(a.Stdout, "          note: tool %s of server %s has changed since: %s\n", t.Tool, t.Server, strings.Join(t.Parts, ", "))
 		}
 		for _, t := range r.Tests {
 			if t.Passed {
@@ -121,6 +131,9 @@ func (c *skillsTestCmd) Run(ctx context.Context, a *app, h harness, saved *skill
 				fmt.Fprintf(a.Stdout, "            expected call %d: %s\n            got:             %s\n", d.Call, callText(d.Expected), callText(d.Got))
 			}
 		}
+	}
+	for _, server := range slices.Sorted(maps.Keys(touched)) {
+		fmt.Fprintf(a.Stdout, "note: server %s has changed since these skills were made: %s\n", server, strings.Join(touched[server], ", "))
 	}
 	fmt.Fprintf(a.Stdout, "%d passed, %d failed, %d without tests\n", counts[runs.SkillPassed], counts[runs.SkillFailed], counts[runs.SkillUntested])
 	return ended(nil, counts[runs.SkillFailed] == 0)

@@ -40,7 +40,7 @@ func (t *toolCall) approve(
 	if err != nil {
 		return "", t.notCalled(name, err)
 	}
-	is := approval.Bind(key, id, t.call.N, definition(tool), journal.Canonical(sent))
+	is := approval.Bind(key, id, t.call.N, Definition(tool), journal.Canonical(sent))
 	last, known, err := decided.Of(ctx, id, t.call.N)
 	if err != nil {
 		return "", t.notCalled(name, err)
@@ -89,8 +89,8 @@ func (t *toolCall) seen(hash string, c approval.Call) bool {
 // maxShown is the maximum number of bytes of a tool's description that people are shown.
 const maxShown = 2 << 10
 
-// definition returns the hash of a tool's definition, as the tool's server wrote it.
-func definition(tool *catalog.Tool) string {
+// Definition returns the hash of a tool's definition, as the tool's server wrote it.
+func Definition(tool *catalog.Tool) string {
 	annotations, _ := json.Marshal(tool.Annotations) // strings and booleans always encode
 	return approval.Definition{
 		Tool: tool.FullName(), Title: tool.Title, Description: tool.Description,

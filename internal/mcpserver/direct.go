@@ -19,11 +19,16 @@ import (
 // listing is a middleware for lists and for calls of the servers' tools. In the modes direct and both, it waits for servers that have not listed their
 // tools yet: at most startWait before it answers a request for the list of tools, and as long as a program would before a call of a tool that is not
 // offered yet. In the mode code, it waits at most startWait before a call of an unknown tool, and refuses the call if a server has the tool, because only
-// programs call the servers' tools. listing omits the aliases from lists, adds the resources and templates of the upstream servers to lists, and hides
-// personal data in the servers' descriptions of their tools.
+// programs call the servers' tools. listing omits the aliases from lists, adds the skills that the caller has promoted and the resources and templates of the upstream servers to lists, answers
+// calls of these skills, and hides personal data in the servers' descriptions of their tools.
 func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, called := req.(*mcp.CallToolRequest)
+		if called {
+			if answer, handled, err := s.callPromoted(ctx, call); handled {
+				return answer, err
+			}
+		}
 		switch {
 		case called && !s.opt.direct() && !s.own(call.Params.Name):
 			s.ready(ctx, s.caller(req.GetExtra()))
@@ -68,6 +73,15 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 				}
 				if t != nil {
 					shown = append(shown, t)
+				}
+			}
+			if list.NextCursor == "" {
+				names, promoted, err := s.promoted(ctx, who)
+				if err != nil {
+					return nil, s.shown(ctx, err)
+				}
+				for _, name := range names {
+					shown = append(shown, skillTool(hide, name, &promoted[name].Skill))
 				}
 			}
 			if list.Tools = shown; hide.err != nil {

@@ -256,7 +256,7 @@ func (s *Server) private(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch a := answer.(type) {
 		case *mcp.ListToolsResult:
-			if a.CacheScope = cacheScope; len(s.skills) == 0 { // no notification reports changed skills
+			if a.CacheScope = cacheScope; len(s.skills) == 0 { // no notification reports changed skills; a promotion is seen after the TTL
 				a.TTLMs = listTTL
 			}
 		case *mcp.ListResourcesResult:

@@ -3,9 +3,12 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
@@ -17,11 +20,15 @@ const functions = typeof skill.default === 'function' ? [skill.default] : Object
 if (functions.length !== 1) throw new Error('the skill has to export one function, or a default one')
 return await functions[0](JSON.parse(env.HARNESS_ARGUMENTS))`
 
-// addSkills offers the configured skills as tools. Each caller gets only the caller's own skills.
+// skillPrefix is the prefix of the names of tools that are skills.
+const skillPrefix = "skill_"
+
+// addSkills offers the configured skills as tools. Each caller gets only the caller's own skills. The skills that callers have promoted are added to their
+// lists by listing.
 func (s *Server) addSkills() {
 	s.skills = map[string]string{}
 	for _, name := range s.opt.Skills {
-		tool := clientName("skill_" + name)
+		tool := clientName(skillPrefix + name)
 		if s.skills[tool] != "" {
 			s.opt.Logger.Warn("two skills have the same name as a tool of MCP clients", "skill", name, "other", s.skills[tool])
 			continue
@@ -29,7 +36,14 @@ func (s *Server) addSkills() {
 		s.skills[tool] = name
 		s.server.AddTool(&mcp.Tool{Name: tool, InputSchema: json.RawMessage(`{"type":"object"}`)}, s.guard(
 			func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return s.callSkill(ctx, r, name)
+				skill, err := s.skill(s.caller(r.Extra), name)
+				if err != nil {
+					return nil, err
+				}
+				if skill == nil {
+					return refusal(runs.InvalidError("you have no skill " + name)), nil
+				}
+				return s.callSkill(ctx, r, skill)
 			}, true))
 	}
 }
@@ -42,7 +56,7 @@ func (s *Server) skill(who caller, name string) (*skills.Skill, error) {
 	}
 	list, err := store.List(who.user)
 	for i := range list {
-		if list[i].Name == name && list[i].Kind == skills.Module {
+		if list[i].Name == name && (list[i].Kind == skills.Module || list[i].Callable()) {
 			return &list[i], err
 		}
 	}
@@ -55,24 +69,95 @@ func (s *Server) describe(who caller, hide *hiding, t *mcp.Tool) (*mcp.Tool, err
 	if skill == nil || err != nil {
 		return nil, err
 	}
-	shown := *t
-	shown.Title, shown.Description = hide.from(pii.FromSkill, skill.Title), hide.from(pii.FromSkill, "Skill "+skill.Name+". "+skill.Description)
-	return &shown, nil
+	return skillTool(hide, t.Name, skill), nil
 }
 
-func (s *Server) callSkill(ctx context.Context, r *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
+// skillTool returns a skill as the tool of the given name.
+func skillTool(hide *hiding, name string, skill *skills.Skill) *mcp.Tool {
+	schema, _ := skillInput(skill)
+	return &mcp.Tool{
+		Name: name, Title: hide.from(pii.FromSkill, skill.Title), Description: hide.from(pii.FromSkill, "Skill "+skill.Name+". "+skill.Description),
+		InputSchema: hide.schema(offeredInput(schema)),
+	}
+}
+
+// skillInput returns the schema of the arguments of a skill's tool. wrapped reports that the only argument, input, is what the skill gets, because a skill
+// may take what is no object.
+func skillInput(skill *skills.Skill) (schema json.RawMessage, wrapped bool) {
+	var is struct {
+		Type any `json:"type"`
+	}
+	switch {
+	case len(skill.Input) == 0:
+		return json.RawMessage(`{"type":"object"}`), false
+	case json.Unmarshal(skill.Input, &is) == nil && is.Type == "object":
+		return skill.Input, false
+	}
+	return json.RawMessage(`{"type":"object","properties":{"input":` + string(skill.Input) + `},"required":["input"]}`), true
+}
+
+// promoted returns the skills that a caller has promoted, by the names of their tools. A name that the server uses for another tool is left out.
+func (s *Server) promoted(ctx context.Context, who caller) (names []string, all map[string]*skills.Entry, err error) {
+	store, err := s.opt.Harness.Skills()
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := store.Promoted(ctx, who.user)
+	all = map[string]*skills.Entry{}
+	for i, e := range entries {
+		name := clientName(skillPrefix + e.Name)
+		if all[name] == nil && !s.own(name) && !s.offers(name) {
+			names, all[name] = append(names, name), &entries[i]
+		}
+	}
+	return names, all, err
+}
+
+// callPromoted answers a call of a promoted skill. handled is false if the name is not that of one.
+func (s *Server) callPromoted(ctx context.Context, r *mcp.CallToolRequest) (_ *mcp.CallToolResult, handled bool, err error) {
+	if !strings.HasPrefix(r.Params.Name, skillPrefix) || s.own(r.Params.Name) || s.offers(r.Params.Name) {
+		return nil, false, nil
+	}
+	_, all, err := s.promoted(ctx, s.caller(r.Extra))
+	if err != nil {
+		return nil, true, s.shown(ctx, err)
+	}
+	entry := all[r.Params.Name]
+	if entry == nil {
+		return nil, false, nil
+	}
+	answer, err := s.guard(func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		switch {
+		case !entry.Promoted:
+			return refusal(runs.InvalidError(fmt.Sprintf("skill %s has changed since it was promoted: its user has to test and promote it again", entry.Name))), nil
+		case entry.Result == skills.Failed:
+			return refusal(runs.InvalidError(fmt.Sprintf("the tests of skill %s fail: its user has to mend it", entry.Name))), nil
+		}
+		return s.callSkill(ctx, r, &entry.Skill)
+	}, true)(ctx, r)
+	return answer, true, err
+}
+
+func (s *Server) callSkill(ctx context.Context, r *mcp.CallToolRequest, skill *skills.Skill) (*mcp.CallToolResult, error) {
 	x := s.begin(ctx, r, false)
 	defer x.end()
-	skill, err := s.skill(x.who, name)
-	if err != nil {
-		return nil, err
-	}
-	if skill == nil {
-		return refusal(runs.InvalidError("you have no skill " + name)), nil
-	}
 	args := r.Params.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
+	}
+	schema, wrapped := skillInput(skill)
+	tool := &catalog.Tool{Server: "skill", Name: skill.Name, InputSchema: schema}
+	if err := s.opt.Harness.Catalog().Validate(ctx, x.who.user, tool, args); err != nil {
+		return refusal(err), nil
+	}
+	if wrapped {
+		var is struct {
+			Input json.RawMessage `json:"input"`
+		}
+		if err := json.Unmarshal(args, &is); err != nil {
+			return refusal(err), nil
+		}
+		args = is.Input
 	}
 	out, failed, err := x.single(ctx, runs.Request{Code: callSkill, Env: map[string]string{"HARNESS_SKILL": skill.Path, "HARNESS_ARGUMENTS": string(args)}})
 	if failed != nil || err != nil {

@@ -36,7 +36,7 @@ type NewSkill struct {
 	Run         string      // id of the run whose program becomes the skill; empty for Code
 	Input       *Input      // input that the run had; nil if it had none, or if its input was a file of its workspace
 	Code, File  string      // a program and its file name, in place of Run
-	Author      string      // who makes it
+	Author      string      // name of the person who makes it
 	Replace     bool        // whether a skill with this name is replaced; its content stays in the history
 }
 
@@ -105,8 +105,8 @@ type maker struct {
 	s        *Service
 	req      NewSkill
 	records  []journal.Record // journal of the run; nil for a program without a run
-	env      *environment     // of the run
-	input    json.RawMessage  // what the program read of its input, with tokens; nil if it read none
+	env      *environment     // environment of the run
+	input    json.RawMessage  // part of the input that the program read, with tokens; nil if it read none
 	untested string           // why the skill gets no test
 }
 
@@ -202,6 +202,11 @@ func (m *maker) content(code string, test *journal.Recording) (skills.Content, e
 		return nil, InvalidError(err.Error())
 	}
 	content := skills.Content{"SKILL.md": text, main: []byte(code)}
+	if tools := m.tools(); len(tools) > 0 {
+		if content[toolsFile], err = m.s.hashTools(tools); err != nil {
+			return nil, err
+		}
+	}
 	if test != nil {
 		if content[testsDir+m.req.Run+".json"], err = journal.EncodeLines(test); err != nil {
 			return nil, err
@@ -225,11 +230,24 @@ func (m *maker) description() string {
 	return text
 }
 
-// tools returns the names of the tools that the run has called, in their first order.
+// tools returns the full names of the tools that the run has called, in the order of the first calls.
 func (m *maker) tools() (names []string) {
 	for _, r := range m.records {
-		if r.Call != nil && frame.Kind(r.Call.Kind) == frame.Tool && !slices.Contains(names, r.Call.Name) {
-			names = append(names, r.Call.Name)
+		if r.Call == nil || frame.Kind(r.Call.Kind) != frame.Tool {
+			continue
+		}
+		var args struct {
+			Server string `json:"server"` // server of a call by tools.SERVER.TOOL
+		}
+		_ = json.Unmarshal(r.Call.Args, &args) // arguments of another form name no server
+		name := r.Call.Name
+		if t, err := m.s.opt.Catalog.ResolveIn(args.Server, name); err == nil {
+			name = t.FullName()
+		} else if args.Server != "" {
+			name = args.Server + "__" + name
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names

@@ -38,11 +38,13 @@ const (
 type SkillReport struct {
 	Skill  string `json:"skill"`
 	Path   string `json:"path"`
-	Digest string `json:"digest"` // of the content that was tested
+	Digest string `json:"digest"` // digest of the tested content
 	Status string `json:"status" enum:"passed,failed,untested"`
 	// Problem says why the tests cannot be read or executed; empty if there is none.
 	Problem string       `json:"problem,omitempty"`
 	Tests   []TestResult `json:"tests"`
+	// Changed are the tools that the skill calls and whose definitions have changed since it was made. A recorded run does not notice that.
+	Changed []ChangedTool `json:"changed,omitempty"`
 }
 
 // TestResult is the result of a recorded run, replayed with the present code of its skill. Tokens stand for personal data in all values.
@@ -120,7 +122,7 @@ func (s *Service) testSkill(ctx context.Context, saved *skills.Store, user strin
 
 // testContent executes the tests in a content of a skill.
 func (s *Service) testContent(ctx context.Context, user string, roles []auth.Role, k skills.Skill, content skills.Content) (r SkillReport, err error) {
-	r = SkillReport{Skill: k.Name, Path: k.Path, Digest: content.Digest(), Status: SkillUntested, Problem: k.Problem, Tests: []TestResult{}}
+	r = SkillReport{Skill: k.Name, Path: k.Path, Digest: content.Digest(), Status: SkillUntested, Problem: k.Problem, Tests: []TestResult{}, Changed: s.changedTools(content)}
 	archive, err := content.Zip("")
 	if err != nil {
 		return r, err
@@ -199,7 +201,11 @@ func problemOf(out *run.Outcome, recorded *journal.End) string {
 		if out.Error.Line > 0 {
 			at = fmt.Sprintf(" at %s:%d:%d", out.Error.File, out.Error.Line, out.Error.Column)
 		}
-		return fmt.Sprintf("%s: %s%s", out.Error.Kind, out.Error.Message, at)
+		kind := out.Error.Kind + ": "
+		if out.Error.Kind == frame.KindDiverged {
+			kind = "" // the message says it
+		}
+		return kind + out.Error.Message + at
 	}
 	return "" // the recorded run failed in the same way
 }

@@ -112,7 +112,7 @@ func (s *Store) Entry(ctx context.Context, user, name string) (Entry, Content, e
 }
 
 // Key returns the name in the history of a skill of a user, by the name or path of the skill. The skill may have been removed. The error wraps
-// fs.ErrNotExist if there is no such skill and was none.
+// fs.ErrNotExist if there is and was no skill with this name.
 func (s *Store) Key(ctx context.Context, user, name string) (string, error) {
 	k, err := s.Find(user, name)
 	if !errors.Is(err, fs.ErrNotExist) {

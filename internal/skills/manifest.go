@@ -112,8 +112,8 @@ func ValidName(name string) bool { return hyphenCase().MatchString(name) && len(
 type Manifest struct {
 	Name        string // ValidName
 	Description string
-	License     string            // may be empty
-	Metadata    map[string]string // may be nil
+	License     string            // license; empty for none
+	Metadata    map[string]string // further metadata; nil for none
 	Input       json.RawMessage   // JSON schema of the input; nil if it is not known
 	Body        string            // text after the head
 }

@@ -60,7 +60,7 @@ type Skill struct {
 	Input        json.RawMessage   `json:"input,omitempty"` // JSON schema of the input, if it is declared
 	Files        []string          `json:"files,omitempty"` // files of a folder, relative to it
 	Bytes        int64             `json:"bytes"`
-	// Warnings say what is unusual about the skill, which can be used all the same.
+	// Warnings say what is unusual about the skill. They do not keep programs from using it.
 	Warnings []string `json:"warnings,omitempty"`
 	// Problem says why the skill cannot be used or described, and what to do; empty if there is no problem.
 	Problem string `json:"problem,omitempty"`

@@ -28,16 +28,16 @@ type State string
 
 // The states of a version.
 const (
-	Kept    State = "kept"    // it is or was the content of the skill
-	Held    State = "held"    // it was imported, and waits for a person's review
+	Kept    State = "kept"    // the version is or was the content of the skill
+	Held    State = "held"    // the version was imported, and waits for a person's review
 	Refused State = "refused" // a person has refused it
 )
 
 // Origin says where an imported version comes from.
 type Origin struct {
 	Source string `json:"source"`           // URL or path
-	Commit string `json:"commit,omitempty"` // of a git repository
-	Digest string `json:"digest,omitempty"` // as the source states it
+	Commit string `json:"commit,omitempty"` // commit of a git repository
+	Digest string `json:"digest,omitempty"` // digest that the source states
 }
 
 // Version is one content of a skill.
@@ -48,14 +48,14 @@ type Version struct {
 	Bytes   int64     `json:"bytes"`  // size of the compressed archive
 	Created time.Time `json:"created"`
 	Used    time.Time `json:"used"`             // the latest time at which the version became the content of the skill
-	Author  string    `json:"author,omitempty"` // what made it: the id of a run, a person, a source
+	Author  string    `json:"author,omitempty"` // id of the run, or name of the person or source, that made the version
 	Origin  *Origin   `json:"origin,omitempty"` // nil unless the version was imported
 	State   State     `json:"state"`
 }
 
 // Tested is the result of the tests of a skill.
 type Tested struct {
-	Digest string    `json:"digest"` // of the content that was tested
+	Digest string    `json:"digest"` // digest of the tested content
 	Passed int       `json:"passed"`
 	Failed int       `json:"failed"`
 	At     time.Time `json:"at"`
@@ -63,7 +63,7 @@ type Tested struct {
 
 // Promoted makes a skill a tool of its user's clients.
 type Promoted struct {
-	Digest string    `json:"digest"` // of the content that was promoted; another content is not offered
+	Digest string    `json:"digest"` // digest of the promoted content; another content is not offered
 	By     string    `json:"by"`
 	At     time.Time `json:"at"`
 }

@@ -121,7 +121,7 @@ func skillBounds(t *testing.T, open Place) {
 	for n := 3; n <= versions.MaxOfSkill; n++ {
 		addVersion(t, s, "ann", version("a", fmt.Sprint(n)), "x", n, true)
 	}
-	addVersion(t, s, "ann", version("a", "0"), "x", 1, false) // in use again, so it stays
+	addVersion(t, s, "ann", version("a", "0"), "x", 1, false) // This version is in use again, so it stays.
 	held.Digest = "held too"
 	addVersion(t, s, "ann", held, "x", versions.MaxOfSkill+1, true)
 	addVersion(t, s, "ann", version("a", "more"), "x", versions.MaxOfSkill+2, true)
