@@ -1,6 +1,7 @@
 package library_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 
 // TestVolume executes skills on 100,000 rows, and those that keep indexes or make long texts on 20,000, within the memory of a program by default.
 func TestVolume(t *testing.T) {
+	if os.Getenv("HARNESS_TEST_LONG") == "" {
+		t.Skip("set HARNESS_TEST_LONG=1: it takes minutes")
+	}
 	t.Parallel()
 	h := open(t, nil)
 	for name, test := range map[string]struct{ code, want string }{
