@@ -112,6 +112,9 @@ func (l *loader) validatePII() {
 		l.config.Policy.Preset != "" && l.config.Policy.Preset != "open"
 	l.refuse(p.Enabled && p.Vault == "memory" && asks, "runs that wait for an approval outlive this process, and a vault in memory does not",
 		"write store", "pii.vault", "policy.preset", "policy.rules")
+	keeps := slices.ContainsFunc(l.config.Policy.Rules, func(r policy.Rule) bool { return r.Cache != "" })
+	l.refuse(p.Enabled && p.Vault == "memory" && keeps, "kept answers are in the database, and values in a vault in memory are in no file",
+		"write store, or leave cache out of the rules", "pii.vault", "policy.rules")
 	_, err = detect.New(detect.Options{Types: p.Types})
 	l.refuse(err != nil, fmt.Sprint(err), "remove it, or correct it", "pii.types")
 	_, err = detect.New(detect.Options{Countries: p.Countries})
