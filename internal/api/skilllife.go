@@ -16,6 +16,8 @@ import (
 type SkillName struct {
 	Name   string `json:"name" minLength:"1" maxLength:"1000" doc:"Its name or path, as listed."`
 	UserID string `json:"userId,omitempty" maxLength:"100" doc:"The user; a key that is bound to a user may leave it out."`
+
+	_ struct{} `additionalProperties:"true"`
 }
 
 // SkillVersions lists the versions of a skill, the newest first.
@@ -27,6 +29,8 @@ type SkillVersions struct {
 type RestoreSkill struct {
 	SkillName
 	Version int `json:"version" minimum:"1" doc:"Number of the version."`
+
+	_ struct{} `additionalProperties:"true"`
 }
 
 // PromoteSkill says whether a skill is a tool.
@@ -34,6 +38,8 @@ type PromoteSkill struct {
 	SkillName
 	Promoted bool `json:"promoted" doc:"Whether the skill, as it is now, is a tool of the user's MCP clients."`
 	Untested bool `json:"untested,omitempty" doc:"Promote it also if it has no tests. A skill whose tests fail is not promoted."`
+
+	_ struct{} `additionalProperties:"true"`
 }
 
 // addSkillLife adds the endpoints of the life cycle of skills. Names of skills have slashes, so they are in queries and bodies.

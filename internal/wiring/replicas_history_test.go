@@ -22,7 +22,7 @@ CREATE TABLE history (
 CREATE FUNCTION lives(owner TEXT) RETURNS BOOLEAN LANGUAGE sql AS $$ SELECT EXISTS (SELECT 1 FROM processes WHERE id = owner AND expires > clock_timestamp()) $$;
 CREATE FUNCTION note() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
-	CASE TG_TABLE_NAME
+	CASE regexp_replace(TG_TABLE_NAME, '^journal_.*', 'journal') -- a trigger of a partition has the partition's name
 	WHEN 'processes' THEN INSERT INTO history (thing, what, owner) VALUES ('process', 'register', new.id);
 	WHEN 'steps' THEN INSERT INTO history (thing, what, number) VALUES ('task ' || new.task, 'step', new.seq);
 	WHEN 'events' THEN INSERT INTO history (thing, what, number) VALUES ('task ' || new.task, 'event', new.id);
