@@ -12,7 +12,7 @@ import (
 
 // bounded are the scans that read few rows, by a part of their plan.
 var bounded = []string{
-	"CONSTANT ROW", "VIRTUAL TABLE INDEX", "pragma_", "json_each", "sqlite_master", "schema_version", "SCAN totals", "SCAN reviews",
+	"CONSTANT ROW", "VIRTUAL TABLE INDEX", "pragma_", "json_each", "sqlite_master", "schema_version", "SCAN totals", "SCAN reviews", "SCAN answers USING COVERING INDEX",
 	"runs_purged", "tasks_purged", "sessions_closed", // rows that a purge deletes next
 	"runs_unfinished", "tasks_owned", "session_uses", // rows of runs, tasks and sessions that processes work on
 	"pins_held", // definitions that wait for a review

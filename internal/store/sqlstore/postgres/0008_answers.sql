@@ -9,6 +9,7 @@ CREATE TABLE answers (
     sealed  BYTEA  NOT NULL,
     UNIQUE ("user", key)
 );
+CREATE INDEX answers_user ON answers ("user", num);
 CREATE INDEX answers_expires ON answers (expires);
 
 -- How often calls may have changed what a server answers.
