@@ -38,7 +38,7 @@ func (c *skillsAddCmd) ofLibrary() (names []string, is bool, err error) {
 	return names, true, nil
 }
 
-// addLibrary puts skills of the library among the user's skills. They are a part of the harness, so nobody has to review them. The content that they
+// addLibrary puts skills of the library among the user's skills. They are a part of the harness and need no review. The content that they
 // replace stays in the history, and a skill from elsewhere is not replaced.
 func (c *skillsAddCmd) addLibrary(ctx context.Context, a *app, saved *skills.Store, names []string) error {
 	added := []addedSkill{}
