@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/skills/library"
@@ -53,9 +54,9 @@ func (c *skillsAddCmd) addLibrary(ctx context.Context, a *app, saved *skills.Sto
 		}
 		v, err := saved.Hold(ctx, c.User, name, content, origin)
 		if err == nil && v.State == versions.Held {
-			v, err = saved.Approve(ctx, c.User, name, v.Digest, librarySource)
+			v, err = saved.Approve(ctx, c.User, name, v.Digest, auth.Local().Principal)
 		} else if err == nil {
-			_, err = saved.Restore(ctx, c.User, name, v.Num, librarySource)
+			_, err = saved.Restore(ctx, c.User, name, v.Num, auth.Local().Principal)
 		}
 		if err != nil {
 			return fmt.Errorf("add the skill %s: %w", name, err)

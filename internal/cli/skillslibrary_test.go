@@ -31,10 +31,10 @@ func TestSkillsLibrary(t *testing.T) {
 	if got := profile(); !strings.Contains(got, `["integer","text"]`) {
 		t.Error(got)
 	}
-	var all []struct{ Num int }
+	var all struct{ Versions []struct{ Num int } }
 	f.run("skills", "versions", "csv-profile", "--json").want(0).value(&all)
-	if len(all) != 2 {
-		t.Errorf("versions %+v", all)
+	if len(all.Versions) != 2 {
+		t.Errorf("versions %+v", all.Versions)
 	}
 	f.run("skills", "restore", "csv-profile", "2").want(0)
 	if got := profile(); !strings.Contains(got, "mine") {
