@@ -2,18 +2,14 @@ package agent
 
 import (
 	"context"
-	"strings"
 
-	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/task"
 )
 
-const (
-	maxSkillText   = 160 // maximum size of a skill's description in bytes
-	maxSkillTokens = 300 // maximum size of the skills that a model gets for a request, in estimated tokens
-)
+// maxSkillTokens is the maximum size of the skills that a model gets for a request, in estimated tokens.
+const maxSkillTokens = 300
 
 // begin records the prompt of the task, because the skills in it may change before the task continues.
 func (w *work) begin(ctx context.Context) (*ending, error) {
@@ -58,10 +54,11 @@ func (w *work) skills(ctx context.Context, request string) (shown []modelview.Sk
 	}
 	size := 0
 	for _, s := range fit {
-		if s.Description, err = w.privacy.Hide(ctx, pii.FromSkill, s.Description); err != nil { // before clip.Counted, which could cut a value in two
+		description, err := w.privacy.Hide(ctx, pii.FromSkill, s.Description)
+		if err != nil {
 			return nil, 0, err
 		}
-		s.Description = clip.Counted(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
+		s = modelview.ShortSkill(s.Name, description)
 		if size += len(s.Name) + len(s.Description) + len("- : \n"); tokensOf(size) > maxSkillTokens {
 			return shown, others + len(fit) - len(shown), nil
 		}

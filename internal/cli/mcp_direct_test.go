@@ -231,4 +231,18 @@ func TestGatewaySkills(t *testing.T) {
 	if text, failed := g.call("skill_sums_add", map[string]any{"a": 1, "b": 2}, &out); failed || string(out.Output) != "3" {
 		t.Errorf("a call gives %s", text)
 	}
+
+	// A search finds skills, each with a short description without personal data.
+	f.write("long.js", "/** Sends a greeting to ada@acme.com"+strings.Repeat(" and one more", 50)+". */ export default () => 1")
+	f.run("files", "put", "/skills", "long.js").want(0)
+	var found struct{ Skills []struct{ Path, Description string } }
+	if text, failed := g.call("search_tools", map[string]any{"query": "add numbers"}, &found); failed || len(found.Skills) != 1 || found.Skills[0].Path != "/skills/sums/add.ts" ||
+		!strings.Contains(text, "/skills/sums/add.ts — Adds numbers.") {
+		t.Errorf("a search gives %+v, %s", found, text)
+	}
+	found.Skills = nil
+	if text, failed := g.call("search_tools", map[string]any{"query": "send a greeting"}, &found); failed || len(found.Skills) != 1 ||
+		len(found.Skills[0].Description) > 200 || strings.Contains(text, "ada@acme.com") || !strings.HasPrefix(found.Skills[0].Description, "Sends a greeting to ") {
+		t.Errorf("a search gives %+v, %s", found, text)
+	}
 }

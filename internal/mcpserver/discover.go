@@ -71,18 +71,15 @@ type foundSkill struct {
 	Description string `json:"description,omitempty"`
 }
 
-// shownSkills is the maximum number of skills in the result of a search.
-const shownSkills = 5
-
 // fitting returns the caller's skills that fit a request in words.
 func (s *Server) fitting(ctx context.Context, who caller, hide *hiding, request string) (fit []modelview.Skill, err error) {
 	store, err := s.opt.Harness.Skills()
 	if err != nil {
 		return nil, err
 	}
-	found, _, err := store.Search(ctx, who.user, request, shownSkills)
+	found, _, err := store.Search(ctx, who.user, request, modelview.MaxSkills)
 	for _, k := range found {
-		fit = append(fit, modelview.Skill{Name: k.Path, Description: hide.from(pii.FromSkill, k.Description)})
+		fit = append(fit, modelview.ShortSkill(k.Path, hide.from(pii.FromSkill, k.Description)))
 	}
 	return fit, err
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/clip"
 )
 
 // Hits formats the results of a search for a model: names, signatures and descriptions, best first.
@@ -34,6 +35,18 @@ func Hits(query string, hits []catalog.Hit, servers []catalog.Server) string {
 type Skill struct {
 	Name        string // path of the skill
 	Description string // purpose of the skill in one line; may be empty
+}
+
+// MaxSkills is the maximum number of skills that a model gets for a request.
+const MaxSkills = 5
+
+// maxSkillText is the maximum size of a skill's description in bytes.
+const maxSkillText = 160
+
+// ShortSkill returns the skill at a path, with its description in one short line. Personal data in the description must be hidden before, because the end of
+// the line could cut a value in two.
+func ShortSkill(path, description string) Skill {
+	return Skill{path, clip.Counted(strings.Join(strings.Fields(description), " "), maxSkillText)}
 }
 
 // Skills formats the skills that a search found, best first. It returns "" if there are none.

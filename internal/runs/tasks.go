@@ -66,16 +66,13 @@ func (r *taskRuns) SaveFile(_ context.Context, user, session, name string, data 
 	return r.s.SaveResult(user, session, "", name, data)
 }
 
-// shownSkills is the maximum number of skills that a model gets for a request.
-const shownSkills = 5
-
 // Skills implements agent.Runs. It leaves out skills that cannot be imported.
 func (r *taskRuns) Skills(ctx context.Context, user, request string) (fit []modelview.Skill, others int, err error) {
 	saved, err := r.s.opt.Skills()
 	if err != nil {
 		return nil, 0, err
 	}
-	found, all, err := saved.Search(ctx, user, request, shownSkills)
+	found, all, err := saved.Search(ctx, user, request, modelview.MaxSkills)
 	for _, s := range found {
 		fit = append(fit, modelview.Skill{Name: s.Path, Description: s.Description})
 	}
