@@ -235,7 +235,9 @@ func TestGatewaySkills(t *testing.T) {
 	// A search finds skills, each with a short description without personal data.
 	f.write("long.js", "/** Sends a greeting to ada@acme.com"+strings.Repeat(" and one more", 50)+". */ export default () => 1")
 	f.run("files", "put", "/skills", "long.js").want(0)
-	var found struct{ Skills []struct{ Path, Description string } }
+	var found struct {
+		Skills []struct{ Path, Description string }
+	}
 	if text, failed := g.call("search_tools", map[string]any{"query": "add numbers"}, &found); failed || len(found.Skills) != 1 || found.Skills[0].Path != "/skills/sums/add.ts" ||
 		!strings.Contains(text, "/skills/sums/add.ts — Adds numbers.") {
 		t.Errorf("a search gives %+v, %s", found, text)
