@@ -93,25 +93,32 @@ func groupedFunction(expr, name string) bool {
 	return regexp.MustCompile(`\b` + name + `\s+(by|without)\b`).MatchString(expr)
 }
 
-// TestAlerts checks that alerts and the board use metrics that the harness exports, and that docs/OPERATIONS.md says what to do about each alert.
+// TestAlerts checks that alerts and the board use metrics that the harness exports, and that docs/RUNBOOK.md says what to do about each alert, at
+// the place that the alert names.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	metrics := exported(t)
 	var rules struct {
 		Groups []struct {
-			Rules []struct{ Alert, Expr string }
+			Rules []struct {
+				Alert, Expr string
+				Annotations struct{ Runbook string }
+			}
 		}
 	}
 	readWith(t, deploy+"alerts.yaml", yaml.Unmarshal, &rules)
-	operations, err := os.ReadFile("../../docs/OPERATIONS.md")
+	runbook, err := os.ReadFile("../../docs/RUNBOOK.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	exprs := map[string]string{}
 	for _, rule := range rules.Groups[0].Rules {
 		exprs[rule.Alert] = rule.Expr
-		if !strings.Contains(string(operations), "\n**"+rule.Alert+".**") {
-			t.Errorf("docs/OPERATIONS.md does not say what to do about %s", rule.Alert)
+		if !strings.Contains(string(runbook), "\n### "+rule.Alert+"\n") {
+			t.Errorf("docs/RUNBOOK.md does not say what to do about %s", rule.Alert)
+		}
+		if want := "docs/RUNBOOK.md#" + strings.ToLower(rule.Alert); rule.Annotations.Runbook != want {
+			t.Errorf("%s names the runbook %q, want %q", rule.Alert, rule.Annotations.Runbook, want)
 		}
 	}
 	var board struct {
