@@ -74,3 +74,28 @@ func TestPackagesImportDownwards(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentsNamePaths checks that every file and folder of the repository that a document names exists.
+func TestDocumentsNamePaths(t *testing.T) {
+	t.Parallel()
+	documents, err := filepath.Glob("*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatal(documents, err)
+	}
+	named := 0
+	for _, document := range append(documents, "../README.md", "../CONTRIBUTING.md") {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("`((?:internal|cmd|deploy|docs|scripts)/[\\w./-]+)`").FindAllSubmatch(text, -1) {
+			named++
+			if _, err := os.Stat("../" + string(m[1])); err != nil {
+				t.Errorf("%s names %s, which does not exist", document, m[1])
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("only %d paths", named)
+	}
+}
