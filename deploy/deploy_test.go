@@ -3,6 +3,7 @@ package deploy
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -95,5 +96,84 @@ func TestCompose(t *testing.T) {
 	_, prometheus := read(t, "compose/prometheus.yaml")
 	if replicas != 2 || !cfg.Server.Metrics.Enabled || cfg.PII.Vault != "redis" || !strings.Contains(raw, "- ../alerts.yaml:/etc/prometheus/"+prometheus["rule_files"].([]any)[0].(string)) {
 		t.Errorf("%d replicas, %+v, %v", replicas, cfg.Server.Metrics, prometheus)
+	}
+}
+
+// The unit of systemd is well formed, and a stop leaves a server enough time.
+func TestService(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("systemd/harness.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := string(raw)
+	stop := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindStringSubmatch(unit)
+	if stop == nil {
+		t.Fatal("no TimeoutStopSec")
+	}
+	if grace, err := time.ParseDuration(stop[1] + "s"); err != nil || grace <= load(t, "{}").Server.ShutdownTimeout {
+		t.Errorf("the server is killed after %s", grace)
+	}
+	for _, setting := range []string{"RestrictNamespaces", "ProtectProc", "ProtectKernelTunables", "PrivateUsers"} { // programs lose walls with them
+		if regexp.MustCompile(`(?m)^` + setting + `=`).MatchString(unit) {
+			t.Errorf("the unit sets %s", setting)
+		}
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("install systemd: ", err)
+	}
+	self, err := os.Executable() // stands for the harness, which need not be installed
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "harness.service")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, "ExecStart=/usr/bin/harness", "ExecStart="+self)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", file).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The harness accepts the configurations that docs/DEPLOYMENT.md shows. What the document says of the proxy is in its configuration.
+func TestDeploymentDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/DEPLOYMENT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)\n```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) == 0 {
+		t.Fatal("no configuration")
+	}
+	for _, block := range blocks {
+		load(t, block[1])
+	}
+	proxy, err := os.ReadFile("nginx/harness.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, directive := range []string{"proxy_buffering off;", "proxy_request_buffering off;", "proxy_read_timeout 1h;", "proxy_set_header Host $host;", "proxy_set_header X-Forwarded-For", "proxy_set_header Upgrade", "location /internal/ { return 404; }", "proxy_cookie_flags ~ secure;"} {
+		if !strings.Contains(string(proxy), directive) {
+			t.Errorf("the proxy has no %s", directive)
+		}
+	}
+	nginx, err := exec.LookPath("nginx")
+	if err != nil {
+		return
+	}
+	dir := t.TempDir()
+	certificate := filepath.Join(dir, "c.pem")
+	if out, err := exec.Command("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", certificate+".key", "-out", certificate, "-subj", "/CN=x").CombinedOutput(); err != nil {
+		t.Skipf("openssl: %v %s", err, out)
+	}
+	site := strings.NewReplacer("/etc/ssl/harness.example.com.pem", certificate, "/etc/ssl/harness.example.com.key", certificate+".key").Replace(string(proxy))
+	main := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(main, []byte("pid "+dir+"/pid;\nerror_log "+dir+"/log;\nevents {}\nhttp {\naccess_log off;\n"+site+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(nginx, "-t", "-c", main).CombinedOutput(); !strings.Contains(string(out), "syntax is ok") { // the test fails where nginx may not write its directories
+		t.Errorf("%v: %s", err, out)
 	}
 }
