@@ -23,7 +23,7 @@ var (
 	inline   = regexp.MustCompile("`[^`\n]*`")
 	headings = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	linked   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	unspoken = regexp.MustCompile("[^\\p{L}\\p{N}_ -]")
+	unspoken = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
 // anchor returns the anchor that GitHub gives a heading.
@@ -139,7 +139,7 @@ var questions = []struct {
 	{"operator", "How do I back it up, and what is not in the backup?", "docs/OPERATIONS.md#backup-and-restore", []string{"harness backup", "--with-keys"}},
 	{"operator", "How do I restore?", "docs/RUNBOOK.md#restore", []string{"harness restore", "pii.key"}},
 	{"operator", "How do I upgrade several replicas?", "docs/OPERATIONS.md#many-machines", []string{"Rolling upgrades", "SIGTERM"}},
-	{"operator", "How do I go back to the old version?", "docs/RUNBOOK.md#rollback", []string{".bak"}},
+	{"operator", "How do I go back to the old version?", "docs/RUNBOOK.md#rollback", []string{"bak"}},
 	{"operator", "An API key has leaked. What now?", "docs/RUNBOOK.md#a-key-has-leaked", []string{"harness keys revoke", "harness audit verify"}},
 	{"operator", "How do I rotate the key of personal data?", "docs/RUNBOOK.md#changing-keys", []string{"HARNESS_PII_KEY=NEW,OLD"}},
 	{"operator", "The alert HarnessTasksLate fires.", "docs/RUNBOOK.md#harnesstaskslate", []string{"server.workers"}},
@@ -152,10 +152,10 @@ var questions = []struct {
 	{"developer", "How do I run my first program?", "docs/QUICK_START.md#the-first-run", []string{"harness exec"}},
 	{"developer", "How do I add an MCP server?", "docs/QUICK_START.md#add-a-server", []string{"harness servers add"}},
 	{"developer", "How do I call a tool in a program?", "docs/QUICK_START.md#tools", []string{"import * as", "callMCPTool"}},
-	{"developer", "How do I connect Claude Code or Cursor?", "docs/GATEWAY.md", []string{"claude mcp add"}},
+	{"developer", "How do I connect Claude Code or Cursor?", "docs/GATEWAY.md", []string{"--print-config"}},
 	{"developer", "How do I send a task over HTTP and follow it?", "docs/API_EXAMPLES.md#tasks-in-the-background", []string{"events"}},
 	{"developer", "Which events does a stream have?", "docs/EVENTS.md", []string{"run.ended"}},
-	{"developer", "How do I verify a webhook?", "docs/API_EXAMPLES.md#webhooks", []string{"signature"}},
+	{"developer", "How do I verify a webhook?", "docs/API_EXAMPLES.md#webhooks", []string{"X-Harness-Signature"}},
 	{"developer", "What does call_limit mean?", "docs/TROUBLESHOOTING.md#errors-of-programs", []string{"call_limit", "sandbox.maxCalls"}},
 	{"developer", "Why does my program see [EMAIL_1]?", "docs/PRIVACY.md#tokens", []string{"token"}},
 	{"developer", "How do I save a program as a skill?", "docs/SKILLS.md#from-a-run-to-a-skill", []string{"harness skills new"}},
