@@ -1,6 +1,10 @@
 package cli_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,13 +20,13 @@ var (
 	endOfCommand  = regexp.MustCompile(` (?:\||&&|\|\||;|#|--|>|<) `)
 )
 
-// TestDocumentsNameCommands checks that the commands and flags of the harness that the documents name exist.
-func TestDocumentsNameCommands(t *testing.T) {
-	t.Parallel()
+// manualPages returns the manual page of each command, by the words of the command.
+func manualPages(t *testing.T) map[string]string {
+	t.Helper()
 	f := setup(t)
 	pages := filepath.Join(f.dir, "man")
 	f.run("man", "--dir", pages).want(0)
-	commands := map[string]string{} // manual page of each command, by its words
+	commands := map[string]string{}
 	files, err := filepath.Glob(filepath.Join(pages, "harness*.1"))
 	if err != nil || len(files) < 50 {
 		t.Fatal(len(files), err)
@@ -38,6 +42,13 @@ func TestDocumentsNameCommands(t *testing.T) {
 		}
 		commands[strings.TrimSpace(strings.ReplaceAll(string(synopsis[1]), "\\-", "-"))] = strings.ReplaceAll(string(text), "\\-", "-")
 	}
+	return commands
+}
+
+// TestDocumentsNameCommands checks that the commands and flags of the harness that the documents name exist.
+func TestDocumentsNameCommands(t *testing.T) {
+	t.Parallel()
+	commands := manualPages(t)
 	documents, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(documents) < 10 {
 		t.Fatal(documents, err)
@@ -67,6 +78,39 @@ func TestDocumentsNameCommands(t *testing.T) {
 		if got := unknownIn(line, commands); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
+	}
+}
+
+// TestMessagesNameCommands checks that the commands of groups, such as harness runs settle, that messages of the product name exist.
+func TestMessagesNameCommands(t *testing.T) {
+	t.Parallel()
+	commands, named := manualPages(t), 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "../pii/") { // names of keys in pii begin so
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			text, ok := n.(*ast.BasicLit)
+			if !ok || text.Kind != token.STRING {
+				return true
+			}
+			for _, m := range regexp.MustCompile(`\bharness ([a-z0-9]+) ([a-z][a-z-]+)\b`).FindAllStringSubmatch(text.Value, -1) {
+				if _, known := commands[m[1]+" "+m[2]]; known {
+					named++
+				} else if group(m[1], commands) {
+					t.Errorf("%s: there is no command %q", path, m[0])
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || named < 50 {
+		t.Errorf("%d commands, %v", named, err)
 	}
 }
 
