@@ -62,7 +62,7 @@ func TestChartConfiguration(t *testing.T) {
 			t.Errorf("no pod has the port %s", port)
 		}
 	}
-	if cfg.Server.Loopback() || !cfg.Server.Metrics.Enabled || cfg.Store.InFile() {
+	if cfg.Server.Local() || !cfg.Server.Metrics.Enabled || cfg.Store.InFile() {
 		t.Errorf("%+v", cfg.Server)
 	}
 }
@@ -154,7 +154,7 @@ func TestDeploymentDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, directive := range []string{"proxy_buffering off;", "proxy_request_buffering off;", "proxy_read_timeout 1h;", "proxy_set_header Host $host;", "proxy_set_header X-Forwarded-For", "proxy_set_header Upgrade", "location /internal/ { return 404; }", "proxy_cookie_flags ~ secure;"} {
+	for _, directive := range []string{"proxy_buffering off;", "proxy_request_buffering off;", "proxy_read_timeout 1h;", "proxy_set_header Host $host;", "proxy_set_header X-Forwarded-For", "proxy_set_header Upgrade", "location /internal/ { return 404; }", "proxy_set_header X-Forwarded-Proto $scheme;"} {
 		if !strings.Contains(string(proxy), directive) {
 			t.Errorf("the proxy has no %s", directive)
 		}

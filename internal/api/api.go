@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -65,8 +64,8 @@ type Options struct {
 	// Origins are the web origins whose pages may call the API from browsers. "*" allows every origin, for requests that carry their credentials in a
 	// header or a ticket; it must not be set while Auth accepts requests without a credential.
 	Origins []string
-	// Proxies are the address ranges of the peers whose X-Forwarded-For header is trusted.
-	Proxies []netip.Prefix
+	// Proxies are the trusted proxies before this server.
+	Proxies auth.Proxies
 	// BodyLimit is the maximum size of a request body in bytes; 0 means no limit.
 	BodyLimit int64
 	// AllowCommandServers lets admins add servers that are started by a command.

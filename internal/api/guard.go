@@ -35,7 +35,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		rec := &recorder{ResponseWriter: w}
-		v := &visit{route: routeOf(mux, r), from: a.client(r), answer: rec, leave: func() {}, decoded: func() {}}
+		v := &visit{route: routeOf(mux, r), from: a.opt.Proxies.Client(r), answer: rec, leave: func() {}, decoded: func() {}}
 		v.id = pathID(v.route, r.URL.Path)
 		v.conn, _ = r.Context().Value(connKey{}).(*counted)
 		a.requests.Add(1)
@@ -63,7 +63,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if r.TLS != nil {
+		if a.opt.Proxies.Secure(r) {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		defer func() {

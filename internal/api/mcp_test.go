@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -368,4 +369,20 @@ func TestMCPResource(t *testing.T) {
 		w.as(idp.token(t, nil), "POST", "/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, "Accept", "application/json, text/event-stream").want(http.StatusOK)
 	}
 	setup(t, setting{keys: true}).do("GET", "/.well-known/oauth-protected-resource/mcp", nil).want(http.StatusNotFound)
+
+	w := setup(t, setting{issuer: idp.issuer(t), options: func(o *api.Options) {
+		o.Issuer, o.Proxies = idp.url, auth.Proxies{netip.MustParsePrefix("127.0.0.0/8")}
+	}})
+	for scheme, want := range map[string]string{"https": "https", "http": "http"} {
+		req, _ := http.NewRequest(http.MethodPost, w.url+"/mcp", strings.NewReader("{}"))
+		req.Host = "harness.example"
+		req.Header.Set("X-Forwarded-Proto", scheme)
+		got := w.send(req).want(http.StatusUnauthorized).header
+		if challenge := got.Get("WWW-Authenticate"); !strings.HasSuffix(challenge, `resource_metadata="`+want+`://harness.example/.well-known/oauth-protected-resource/mcp"`) {
+			t.Errorf("behind a proxy that has received %s, the challenge is %s", scheme, challenge)
+		}
+		if secured := got.Get("Strict-Transport-Security") != ""; secured != (want == "https") {
+			t.Errorf("behind a proxy that has received %s: Strict-Transport-Security: %v", scheme, secured)
+		}
+	}
 }

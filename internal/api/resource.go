@@ -38,7 +38,7 @@ func (a *API) resource(r *http.Request) *url.URL {
 		return at
 	}
 	at := &url.URL{Scheme: "http", Host: r.Host, Path: mcpPath}
-	if r.TLS != nil {
+	if a.opt.Proxies.Secure(r) {
 		at.Scheme = "https"
 	}
 	return at

@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"sync"
 	"time"
+
+	"mcp-code-exec-harness/internal/auth"
 )
 
 const (
@@ -31,15 +31,13 @@ type Listener struct {
 
 // Listen opens an address; a nil certificate means plain HTTP. Connections of proxies count as connections of many clients. The text of an error says what
 // the operator can do.
-func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config, proxies []netip.Prefix) (*Listener, error) {
+func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config, proxies auth.Proxies) (*Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w; choose another address with server.listen, or stop what listens there", address, err)
 	}
-	l = listenBounded(l, productLimits, func(peer netip.Addr) bool {
-		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) })
-	})
+	l = listenBounded(l, productLimits, proxies.Trusts)
 	if certificate != nil {
 		certificate = certificate.Clone()
 		certificate.NextProtos = []string{"h2", "http/1.1"}

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
@@ -69,27 +67,6 @@ func (a *API) event(ctx context.Context, e telemetry.Event) telemetry.Event {
 		e.Details["principal"] = v.identity.Principal
 	}
 	return e
-}
-
-// client returns the address of the client. It is the address of the peer or, if the peer is a trusted proxy (Options.Proxies), the address that
-// X-Forwarded-For has for the request. The last entry is from the nearest proxy. client reads the entries backwards from the last and stops at the first
-// untrusted address, because a client can forge all entries before it.
-func (a *API) client(r *http.Request) netip.Addr {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	at := peer.Addr().Unmap()
-	trusted := func(p netip.Prefix) bool { return p.Contains(at) }
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0 && slices.ContainsFunc(a.opt.Proxies, trusted); i-- {
-		before, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
-		if err != nil {
-			break
-		}
-		at = before.Unmap()
-	}
-	return at
 }
 
 const (

@@ -36,7 +36,7 @@ func newDashboard(cfg *config.Config, secret []byte, service *api.API, people *a
 		hosts = append([]string{name}, hosts...)
 	}
 	handler, uncounted := service.Handlers()
-	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Once: once, Hosts: hosts, Login: people, Session: web.Room{Bytes: int64(cfg.Workspace.MaxBytes), Files: cfg.Workspace.MaxFiles}, Version: Version, Logger: log, Now: time.Now})
+	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Once: once, Hosts: hosts, Proxies: cfg.Server.Proxies(), Login: people, Session: web.Room{Bytes: int64(cfg.Workspace.MaxBytes), Files: cfg.Workspace.MaxFiles}, Version: Version, Logger: log, Now: time.Now})
 }
 
 // login returns the auth.Login with which people log in at the configured issuer, or nil if auth.oidc.clientId is not set.
@@ -96,7 +96,7 @@ func (c *openCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	case answer.StatusCode != http.StatusOK || json.Unmarshal(text, &link) != nil || link.Path == "":
 		return &exitError{exitUnavailable, fmt.Errorf("what answers at %s has no dashboard (%s)", at, answer.Status)}
 	}
-	if origin := dashboardOrigin(cfg.Server); cfg.Approvals.Confirm == "webauthn" && cfg.Server.Loopback() && origin != "" {
+	if origin := dashboardOrigin(cfg.Server); cfg.Approvals.Confirm == "webauthn" && cfg.Server.Local() && origin != "" {
 		at = origin // browsers use security keys at this name, but not at an IP address
 	}
 	browse := a.Browse

@@ -112,7 +112,7 @@ func dashboardOrigin(s config.Server) string {
 	}
 	if ip, err := netip.ParseAddr(at.Hostname()); err == nil {
 		switch {
-		case s.Loopback() && ip.IsLoopback():
+		case s.Local() && ip.IsLoopback():
 			at.Host = net.JoinHostPort("localhost", at.Port())
 		case len(s.Hosts) > 0:
 			at.Scheme, at.Host = "https", s.Hosts[0]

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,9 +80,9 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	switch {
 	case err != nil:
 		return err
-	case open && !cfg.Server.Loopback():
-		return usage(fmt.Errorf("server.listen is %s, which other machines can reach, and there is no authentication: "+
-			"make a key with harness keys create, set auth.oidc.issuer, or listen on 127.0.0.1 (unset HOST)", cfg.Server.Listen))
+	case open && !cfg.Server.Local():
+		return usage(fmt.Errorf("other machines can reach this server (server.listen is %s%s), and there is no authentication: "+
+			"make a key with harness keys create, set auth.oidc.issuer, or listen on 127.0.0.1 (unset HOST) without server.trustedProxies", cfg.Server.Listen, behind(cfg.Server)))
 	case open && slices.Contains(cfg.Server.CORS.Origins, "*"):
 		return usage(errors.New("server.cors.origins has *, so every web page could create tasks, because there is no authentication: " +
 			"name the origins, make a key with harness keys create, or set auth.oidc.issuer"))
@@ -278,9 +279,17 @@ func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *ta
 	return nil
 }
 
+// behind says that there is a proxy before a server, or nothing if there is none.
+func behind(s config.Server) string {
+	if len(s.TrustedProxies) == 0 {
+		return ""
+	}
+	return ", server.trustedProxies " + strings.Join(s.TrustedProxies, ", ")
+}
+
 // guarded reports whether a server applies remotePreset: other machines can reach the server, and the configuration has no policy.
 func guarded(cfg *config.Config) bool {
-	return !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0
+	return !cfg.Server.Local() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0
 }
 
 // announce prints the address of a server and who may use it: for people, or as log entries for programs.

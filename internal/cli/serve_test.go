@@ -175,6 +175,7 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		"every origin without keys": {"server: {cors: {origins: ['*']}}", false, "127.0.0.1:0", 2, []string{"server.cors.origins", "harness keys create"}},
 		"others without keys":       {"", false, "0.0.0.0:0", 2, []string{"server.listen", "harness keys create"}},
+		"a proxy without keys":      {"server: {trustedProxies: [127.0.0.1]}", false, "127.0.0.1:0", 2, []string{"server.trustedProxies", "harness keys create"}},
 		"a taken port":              {"", true, taken.Addr().String(), 3, []string{"server.listen", taken.Addr().String()}},
 		"a weak secret":             {"server: {secret: short}", true, "127.0.0.1:0", 2, []string{"server.secret", "openssl"}},
 		"no certificate":            {"server: {tls: {cert: none.pem, key: none.pem}}", true, "127.0.0.1:0", 3, []string{"server.tls", "none.pem"}},
@@ -408,14 +409,22 @@ func TestServeLogsJSON(t *testing.T) {
 	}
 }
 
-// TestServePolicy checks that a server that other machines can reach has the preset guarded, unless the configuration has a policy.
+// TestServePolicy checks that a server that other machines can reach, also through a proxy, has the preset guarded, unless the configuration has a policy.
 func TestServePolicy(t *testing.T) {
 	t.Parallel()
-	for config, want := range map[string]bool{"": true, "policy: {preset: open}\n": false} {
+	for _, c := range []struct {
+		config, listen string
+		want           bool
+	}{
+		{"", "0.0.0.0:0", true},
+		{"policy: {preset: open}\n", "0.0.0.0:0", false},
+		{"server: {trustedProxies: [10.0.0.1]}\n", "127.0.0.1:0", true},
+	} {
+		config, want := c.config, c.want
 		f := setup(t)
 		f.write("harness.yaml", "log: {level: info}\n"+config)
 		key := strings.TrimSpace(f.run("keys", "create", "--role", "approver").want(0).stdout)
-		s := f.serve("--listen", "0.0.0.0:0")
+		s := f.serve("--listen", c.listen)
 		if got := strings.Contains(s.log.String(), "preset=guarded"); got != want {
 			t.Errorf("%q: %s", config, s.log)
 		}

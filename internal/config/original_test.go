@@ -228,7 +228,7 @@ func TestOriginalExample(t *testing.T) {
 	if diff := cmp.Diff(plain, c, unexported, cmpopts.IgnoreFields(Config{}, "StateDir", "PII.KeyFile", "Store", "Audit.File")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if c.Server.Loopback() || c.Server.Check() != nil {
+	if c.Server.Local() || c.Server.Check() != nil {
 		t.Errorf("%s is loopback, or cannot be served: %v", c.Server.Listen, c.Server.Check())
 	}
 

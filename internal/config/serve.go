@@ -31,7 +31,7 @@ type Server struct {
 	HealthCheck         bool          `key:"healthCheck" default:"true" doc:"Answer /health and /ready."`
 	Metrics             Metrics       `key:"metrics" doc:"Metrics on an address of their own, besides /metrics for administrators."`
 	Webhooks            Webhooks      `key:"webhooks" doc:"The calls that tell others of ended tasks (callbackUrl)."`
-	TrustedProxies      []string      `key:"trustedProxies" doc:"Addresses, or ranges such as 10.0.0.0/8, of proxies whose X-Forwarded-For is believed."`
+	TrustedProxies      []string      `key:"trustedProxies" doc:"Addresses, or ranges such as 10.0.0.0/8, of proxies before this server. What they say of the client (X-Forwarded-For, X-Forwarded-Proto) is believed, and the server counts as one that other machines can reach."`
 	Debug               bool          `key:"debug" default:"false" doc:"Log at level debug while serving, whatever log.level says."`
 
 	err     error          // error that Check returns
@@ -86,9 +86,13 @@ type OIDC struct {
 	RolesClaim   string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
 }
 
-// Loopback reports whether only programs of this machine can reach the server. A server that other machines can reach needs
-// authentication.
-func (s Server) Loopback() bool {
+// Local reports whether only programs of this machine can reach the server: it listens on a loopback address, and there is no proxy before it. A server
+// that other machines can reach needs authentication.
+func (s Server) Local() bool {
+	return len(s.TrustedProxies) == 0 && s.loopback()
+}
+
+func (s Server) loopback() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	if err != nil {
 		return false
@@ -180,7 +184,7 @@ func (l *loader) validateServer() {
 	l.useless("auth.oidc.clientSecret", oidc.ClientSecret, "auth.oidc.clientId", oidc.ClientID)
 	if oidc.Issuer != "" {
 		u, err := url.Parse(oidc.Issuer)
-		local := err == nil && Server{Listen: net.JoinHostPort(u.Hostname(), "0")}.Loopback()
+		local := err == nil && Server{Listen: net.JoinHostPort(u.Hostname(), "0")}.loopback()
 		l.refuse(!isWebAddress(oidc.Issuer) || u.Scheme != "https" && !local,
 			fmt.Sprintf("%q is not an address that begins with https://", oidc.Issuer), "write the iss of the provider's tokens", issuer)
 		l.refuse(oidc.Audience == "", "tokens that the provider made for other services would be accepted", "set "+audience+" too", issuer)

@@ -7,14 +7,17 @@ import (
 	"testing"
 )
 
-func TestLoopback(t *testing.T) {
+func TestLocal(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
 		"127.0.0.1:3000": true, "127.1.2.3:0": true, "[::1]:3000": true, "localhost:80": true, "LocalHost:80": true, "[::ffff:127.0.0.1]:80": true,
 		"0.0.0.0:3000": false, ":3000": false, "[::]:3000": false, "10.0.0.1:80": false, "localhost.example.com:80": false, "example.com:80": false, "": false,
 	} {
-		if got := (Server{Listen: address}).Loopback(); got != want {
+		if got := (Server{Listen: address}).Local(); got != want {
 			t.Errorf("%s: %v", address, got)
+		}
+		if (Server{Listen: address, TrustedProxies: []string{"127.0.0.1"}}).Local() {
+			t.Errorf("%s behind a proxy is local", address)
 		}
 	}
 }

@@ -87,7 +87,9 @@ func (v *visit) request(ctx context.Context, method, path string, body io.Reader
 		return nil, &refusal{Status: http.StatusBadRequest, Detail: "the address is not well formed"}
 	}
 	r.Host, r.RemoteAddr, r.TLS = v.r.Host, v.r.RemoteAddr, v.r.TLS
-	r.Header["X-Forwarded-For"] = v.r.Header.Values("X-Forwarded-For")
+	for _, header := range []string{"X-Forwarded-For", "X-Forwarded-Proto"} {
+		r.Header[header] = v.r.Header.Values(header)
+	}
 	r.Header.Set("Authorization", "Bearer "+v.reader.Credential)
 	return r, nil
 }

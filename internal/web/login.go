@@ -28,7 +28,7 @@ func loginCookie(r *http.Request) string { return strings.Replace(cookie(r), "se
 
 func setLogin(v *visit, sealed string, life time.Duration) {
 	http.SetCookie(v.w, &http.Cookie{
-		Name: loginCookie(v.r), Value: sealed, Path: "/login", HttpOnly: true, Secure: secure(v.r.TLS), SameSite: http.SameSiteLaxMode, MaxAge: int(life / time.Second),
+		Name: loginCookie(v.r), Value: sealed, Path: "/login", HttpOnly: true, Secure: v.s.opt.Proxies.Secure(v.r), SameSite: http.SameSiteLaxMode, MaxAge: int(life / time.Second),
 	})
 }
 
@@ -37,7 +37,7 @@ func (v *visit) origin() string {
 	host, _, err := net.SplitHostPort(v.r.Host)
 	host = strings.Trim(cmp.Or(host, v.r.Host), "[]")
 	ip, failed := netip.ParseAddr(host)
-	if v.r.TLS == nil && (err == nil || host != "") && (strings.EqualFold(host, "localhost") || failed == nil && ip.IsLoopback()) {
+	if !v.s.opt.Proxies.Secure(v.r) && (err == nil || host != "") && (strings.EqualFold(host, "localhost") || failed == nil && ip.IsLoopback()) {
 		return "http://" + v.r.Host
 	}
 	return "https://" + v.r.Host

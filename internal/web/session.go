@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/auth"
 )
 
 // session is a reader's login: the credential, sealed in a cookie of the browser. The server stores no sessions, so a session survives restarts and is valid
@@ -42,9 +44,12 @@ type sessions struct {
 	mac  []byte
 	once Once
 	now  func() time.Time
+
+	proxies auth.Proxies
 }
 
-func newSessions(key []byte, once Once, now func() time.Time) (*sessions, error) {
+func newSessions(opt Options) (*sessions, error) {
+	key := opt.Key
 	if len(key) < 32 {
 		return nil, errors.New("the key of the dashboard's sessions has fewer than 32 bytes")
 	}
@@ -61,7 +66,7 @@ func newSessions(key []byte, once Once, now func() time.Time) (*sessions, error)
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &sessions{aead: aead, mac: mac, once: once, now: now}, err
+	return &sessions{aead: aead, mac: mac, once: opt.Once, now: opt.Now, proxies: opt.Proxies}, err
 }
 
 // seal seals a session for a purpose, such as a cookie or a link. unseal accepts the result for the same purpose only.
@@ -142,14 +147,14 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, credential stri
 		return &refusal{Status: http.StatusBadRequest, Detail: "the token is too long for a browser's cookie: use an API key"}
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: cookie(r), Value: sealed, Path: "/", HttpOnly: true, Secure: secure(r.TLS), SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife / time.Second),
+		Name: cookie(r), Value: sealed, Path: "/", HttpOnly: true, Secure: s.proxies.Secure(r), SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife / time.Second),
 	})
 	return nil
 }
 
 // forget deletes the session's cookie.
 func (s *sessions) forget(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: cookie(r), Path: "/", HttpOnly: true, Secure: secure(r.TLS), SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(w, &http.Cookie{Name: cookie(r), Path: "/", HttpOnly: true, Secure: s.proxies.Secure(r), SameSite: http.SameSiteStrictMode, MaxAge: -1})
 }
 
 // formToken returns the token that the forms of a session contain, so that a form of another site is refused.

@@ -289,3 +289,21 @@ func TestFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestSessionBehindProxy checks that cookies are for TLS only, and browsers are told to stay with it, if a trusted proxy says that it was asked over TLS.
+func TestSessionBehindProxy(t *testing.T) {
+	t.Parallel()
+	w := setup(t, true, "server: {trustedProxies: [127.0.0.1], hosts: [harness.example.com]}")
+	anybody := &reader{w: w, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	key := w.key("reader", "user", "ann")
+	for scheme, want := range map[string]bool{"https": true, "http": false} {
+		form := strings.NewReader(url.Values{"key": {key}}.Encode())
+		got := anybody.do(http.MethodPost, "/login", "application/x-www-form-urlencoded", form, "Host", "harness.example.com", "X-Forwarded-Proto", scheme)
+		if cookie := got.header.Get("Set-Cookie"); got.status != http.StatusSeeOther || strings.Contains(cookie, "; Secure") != want {
+			t.Errorf("%s: %d, cookie %s", scheme, got.status, cookie)
+		}
+		if secured := got.header.Get("Strict-Transport-Security") != ""; secured != want {
+			t.Errorf("%s: Strict-Transport-Security: %v", scheme, secured)
+		}
+	}
+}

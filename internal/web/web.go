@@ -8,7 +8,6 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -34,6 +33,8 @@ type Options struct {
 	Once Once
 	// Hosts are the names under which browsers reach the server, besides localhost, the name of this machine and IP addresses.
 	Hosts []string
+	// Proxies are the trusted proxies before this server.
+	Proxies auth.Proxies
 	// Login logs people in at an issuer; nil if there is none.
 	Login *auth.Login
 	// Session is the limit for the files of a session. Forms show it before files are sent.
@@ -62,7 +63,7 @@ type Server struct {
 
 // New returns a dashboard.
 func New(opt Options) (*Server, error) {
-	sealed, err := newSessions(opt.Key, opt.Once, opt.Now)
+	sealed, err := newSessions(opt)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if r.TLS != nil {
+	if s.opt.Proxies.Secure(r) {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) //nolint:errcheck // a test's recorder has none
@@ -255,6 +256,3 @@ func (s *Server) answer(v *visit, do page) {
 	s.opt.Logger.ErrorContext(v.r.Context(), "a page failed", "path", v.r.URL.Path, "error", err)
 	s.fail(v.w, v, http.StatusInternalServerError, errors.New("the page failed; the log of the server says why"))
 }
-
-// secure reports whether the browser reaches the server over TLS.
-func secure(t *tls.ConnectionState) bool { return t != nil }
