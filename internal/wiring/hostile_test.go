@@ -53,6 +53,7 @@ var hostilePrograms = []hostile{
 	{"empty log flood", `for (;;) console.log()`, "output_limit", ""},
 	{"one giant line", `console.log('x'.repeat(4 << 20))`, "output_limit", ""},
 	{"giant result", `return 'x'.repeat(4 << 20)`, "output_limit", ""},
+	{"result above sandbox.maxValue", `return 'x'.repeat(9 << 20)`, "output_limit", ""},
 	// Calls.
 	{"tool call flood", `for (;;) await callMCPTool('database__query', { query: 'SELECT 1' })`, "call_limit", ""},
 	{"host call flood", `for (;;) await list_mcp_tools()`, "call_limit", ""},

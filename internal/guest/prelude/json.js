@@ -3,7 +3,8 @@
 
 import {
   create, define, getPrototypeOf, hasOwn, indexOf, isArray, jsonStringify, keys, list, mapForEach,
-  NativeRangeError, NativeTypeError, ObjectPrototype, push, regExpExec, setForEach, toNumber, toStr, typedArrayLength,
+  NativeRangeError, NativeTypeError, NativeWeakMap, ObjectPrototype, push, regExpExec, setForEach, toNumber, toStr,
+  typedArrayLength, weakGet, weakSet,
 } from './intrinsics.js';
 import { isClass, isIterator, kindOf, peek, unbox } from './brands.js';
 import { bytesOf } from './bytes.js';
@@ -140,11 +141,20 @@ function encodeMarked(value, label, limit, sign) {
   return { text, count: bigInts };
 }
 
+const large = new NativeWeakMap(); // error of tooLarge -> true
+
 function tooLarge(label, limit) {
-  return new NativeRangeError(
+  const error = new NativeRangeError(
     `${label} is more than ${limit} bytes as JSON: use a summary, or write the data to a file in /workspace and ` +
     'use its path',
   );
+  weakSet(large, error, true);
+  return error;
+}
+
+// isTooLarge reports whether encode threw an error because a value has more bytes than the limit.
+export function isTooLarge(error) {
+  return weakGet(large, error) === true;
 }
 
 // place writes a path: output.rows[2]["odd key"]. The first two holders, JSON.stringify's own and the value, have no key.

@@ -5,7 +5,7 @@ import { inherits, proxyOf } from './brands.js';
 import { printed } from './calls.js';
 import { brandOf, stackOf } from './errors.js';
 import { inspect } from './inspect/inspect.js';
-import { encode } from './json.js';
+import { encode, isTooLarge } from './json.js';
 import { run } from './run.js';
 import { clip, fits, quote, record } from './text.js';
 
@@ -38,7 +38,7 @@ export function succeeded(value) {
   try {
     outcome = { __proto__: null, name: 'value', text: encode(value, 'output', run.maxValue) };
   } catch (error) {
-    failed(error);
+    failed(isTooLarge(error) ? setKind(error, 'output_limit') : error);
   }
 }
 
