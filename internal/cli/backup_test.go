@@ -210,8 +210,15 @@ func TestBackupKeys(t *testing.T) {
 	if r := plain.run("restore", filepath.Join(f.dir, "plain.tar.gz")).want(0); !strings.Contains(r.stderr, "key of personal data") {
 		t.Errorf("without its key: %s", r.stderr)
 	}
-	if r := plain.run("files", "get", "s", "out.txt", "-"); strings.Contains(r.stdout, "ann@") {
-		t.Errorf("read without a key: %s", r.stdout)
+	if r := plain.run("files", "get", "s", "out.txt", "-"); r.code == 0 || strings.Contains(r.stdout, "ann@") || !strings.Contains(r.stderr, "harness doctor says why") {
+		t.Errorf("read without a key: exit code %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	plain.run("exec", "--session", "later", "--input", filepath.Join(f.dir, "mail.txt"), "-e", "await fs.writeFile('/workspace/out.txt', input); return 1").want(0) // with a new key
+	if r := plain.run("doctor"); !strings.Contains(r.stdout, "stored values were sealed with key ") || !strings.Contains(r.stdout, "pii.key") {
+		t.Errorf("doctor without the key: %s", r.stdout)
+	}
+	if r := plain.run("files", "get", "later", "out.txt", "-").want(0); r.stdout != "Write to ann@example.com" {
+		t.Errorf("restored with the new key: %q", r.stdout)
 	}
 	if r := all.run("restore", filepath.Join(f.dir, "all.tar.gz")).want(0); strings.Contains(r.stderr, "key of personal data") {
 		t.Errorf("with its key: %s", r.stderr)

@@ -135,6 +135,9 @@ func (c *Content) load() (raw []byte, err error) {
 	c.chunk = string(raw)
 	if c.restore != nil {
 		if c.chunk, used, err = c.restore.RestoreSome(c.ctx, c.chunk, last); err != nil {
+			if c.ctx.Err() == nil {
+				err = errors.Join(&Error{Code: IO, Detail: "its personal data cannot be restored; harness doctor says why"}, err)
+			}
 			return nil, err
 		}
 	}

@@ -157,17 +157,28 @@ func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]in
 }
 
 // Check opens the key and the vault. If the vault has a method Check of its own, that method contacts the vault's server, and warnings are about the
-// settings of the server.
+// settings of the server. If the vault has a method Ends, which returns its oldest and newest sealed values, there is a warning for each key that sealed one
+// of them and is not configured.
 func (f *Filter) Check(ctx context.Context) (warnings []string, err error) {
 	if f == nil {
 		return nil, nil
 	}
-	if _, err := f.opt.Keys(); err != nil {
+	keys, err := f.opt.Keys()
+	if err != nil {
 		return nil, err
 	}
 	vault, err := f.opt.Vault()
 	if err != nil {
 		return nil, err
+	}
+	if v, ok := vault.(interface {
+		Ends(context.Context) ([][]byte, error)
+	}); ok {
+		sealed, err := v.Ends(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return keys.Missing(sealed), nil
 	}
 	if v, ok := vault.(interface {
 		Check(context.Context) ([]string, error)

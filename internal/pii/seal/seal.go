@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"sync"
 
 	"github.com/tink-crypto/tink-go/v2/daead/subtle"
@@ -138,6 +139,21 @@ func (k *Keys) Open(s Scope, sealed []byte) (string, error) {
 		return "", fmt.Errorf("open a value: %w", ErrDamaged)
 	}
 	return string(value), nil
+}
+
+// Missing says, for each master key that sealed one of the values and is not configured, that it is missing.
+func (k *Keys) Missing(sealed [][]byte) (texts []string) {
+	for _, s := range sealed {
+		if len(s) < Overhead || k.find([idSize]byte(s)) != nil {
+			continue
+		}
+		text := fmt.Sprintf("stored values were sealed with key %s, which is not in %s: what needs them fails until that key is there, behind the newest one",
+			hex.EncodeToString(s[:idSize]), k.from)
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // Key returns the lookup key with which new entries for a value are stored. The newest master key determines it. typ is the type of the value, and

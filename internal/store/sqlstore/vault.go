@@ -328,3 +328,23 @@ func (v *Vault) Stats(ctx context.Context, user, session string) (counts map[str
 	}
 	return counts, nil
 }
+
+// Ends returns the sealed values of the 500 oldest and the 500 newest tokens. A master key that was lost has sealed the oldest ones, and a wrong one the
+// newest.
+func (v *Vault) Ends(ctx context.Context) (sealed [][]byte, err error) {
+	defer wrap(&err, "read the vault")
+	if err := v.Sync(ctx); err != nil {
+		return nil, err
+	}
+	for _, order := range []string{"ASC", "DESC"} {
+		if err := v.s.each(ctx, "SELECT sealed FROM tokens ORDER BY num "+order+" LIMIT 500", nil, func(row scanner) error {
+			var s []byte
+			err := row.Scan(&s)
+			sealed = append(sealed, s)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return sealed, nil
+}
