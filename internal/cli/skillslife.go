@@ -205,6 +205,9 @@ type skillsDiffCmd struct {
 }
 
 func (c *skillsDiffCmd) Run(ctx context.Context, a *app, saved *skills.Store) error {
+	if skills.IsShared(c.Name) {
+		return c.diffOther(ctx, a, saved)
+	}
 	all, current, err := c.recorded(ctx, saved)
 	if err != nil {
 		return err
@@ -235,11 +238,15 @@ func (c *skillsDiffCmd) Run(ctx context.Context, a *app, saved *skills.Store) er
 			return usage(err)
 		}
 	}
+	return c.print(a, all[0].Name, contents)
+}
+
+func (c *skillsDiffCmd) print(a *app, name string, contents [2]skills.Content) error {
 	files := skills.Diff(contents[0], contents[1])
 	if a.flags.JSON {
 		return a.json(map[string]any{"from": c.From, "to": c.To, "files": files})
 	}
-	fmt.Fprintf(a.Stdout, "%s, version %d and version %d\n", all[0].Name, c.From, c.To)
+	fmt.Fprintf(a.Stdout, "%s, version %d and version %d\n", name, c.From, c.To)
 	for _, f := range files {
 		fmt.Fprintf(a.Stdout, "%s %s\n%s", f.Kind, f.Path, f.Diff)
 	}

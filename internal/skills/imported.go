@@ -96,10 +96,18 @@ func (s *Store) Present(ctx context.Context, user, name string, origin *versions
 }
 
 // Approve makes a held content the present one of its skill. digest identifies what a person has seen; by is that person. Older versions that are held of the
-// same source are refused with it. The content that is replaced stays in the history.
+// same source are refused with it. The content that is replaced stays in the history. A proposal becomes what others see of the skill, and the user's own files
+// stay as they are. Of another user's skill, the content that others see is accepted, or a proposal is approved; the error then wraps ErrRole without the role.
 func (s *Store) Approve(ctx context.Context, user, name, digest, by string) (versions.Version, error) {
 	fail := func(err error) (versions.Version, error) {
 		return versions.Version{}, fmt.Errorf("approve skill %q: %w", name, err)
+	}
+	if IsShared(name) {
+		v, err := s.approveOther(ctx, user, name, digest)
+		if err != nil {
+			return fail(err)
+		}
+		return v, nil
 	}
 	held, err := s.Held(ctx, user, name)
 	if err != nil {
@@ -113,6 +121,12 @@ func (s *Store) Approve(ctx context.Context, user, name, digest, by string) (ver
 	}
 	if v.Num == 0 {
 		return fail(ErrNotHeld)
+	}
+	if v.Base > 0 {
+		if v, err = s.approveProposal(ctx, user, name, digest); err != nil {
+			return fail(err)
+		}
+		return v, nil
 	}
 	_, c, err := s.Version(ctx, user, name, v.Num)
 	if err != nil {
@@ -142,8 +156,12 @@ func (s *Store) Approve(ctx context.Context, user, name, digest, by string) (ver
 	return v, nil
 }
 
-// Refuse refuses everything that is held of a user's skill, and returns it.
+// Refuse refuses everything that is held of a user's skill, and returns it. Of another user's skill, it refuses the proposals that the user may decide about, or
+// else the skill is no longer in use for the user.
 func (s *Store) Refuse(ctx context.Context, user, name string) ([]versions.Version, error) {
+	if IsShared(name) {
+		return s.refuseOther(ctx, user, name)
+	}
 	held, err := s.Held(ctx, user, name)
 	for _, v := range held {
 		if err == nil {

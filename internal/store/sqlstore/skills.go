@@ -73,8 +73,8 @@ func (s *Store) AddSkillVersion(ctx context.Context, user string, v versions.Ver
 	return is, added, nil
 }
 
-// useVersion looks for a version with the digest of v. If the found version is kept, and v is, the found version becomes the one in use. known is also
-// true after an error. inUse is the number of the version that was in use, 0 if there is none.
+// useVersion looks for a version with the digest of v. If the found version is kept, and v is, the found version becomes the one in use; so does a refused
+// proposal, because its content is the owner's own now. known is also true after an error. inUse is the number of the version that was in use, 0 if there is none.
 func (c *conn) useVersion(user string, v versions.Version, now int64, found *versions.Version) (inUse int, known bool) {
 	var used int64
 	c.row("SELECT num, used FROM skill_versions WHERE user = ? AND name = ? AND state = 'kept' ORDER BY used DESC, num DESC LIMIT 1", []any{user, v.Name}, &inUse, &used)
@@ -83,10 +83,11 @@ func (c *conn) useVersion(user string, v versions.Version, now int64, found *ver
 		*found, err = scanVersion(row)
 		return err
 	})
-	if known && c.err == nil && v.State == versions.Kept && found.State == versions.Kept && found.Num != inUse {
+	adopted := found.State == versions.Refused && found.Base > 0
+	if known && c.err == nil && v.State == versions.Kept && (found.State == versions.Kept || adopted) && found.Num != inUse {
 		now = max(now, used+1)
-		found.Used = time.UnixMicro(now).UTC()
-		c.exec("UPDATE skill_versions SET used = ? WHERE user = ? AND name = ? AND num = ?", now, user, v.Name, found.Num)
+		found.Used, found.State = time.UnixMicro(now).UTC(), versions.Kept
+		c.exec("UPDATE skill_versions SET used = ?, state = 'kept' WHERE user = ? AND name = ? AND num = ?", now, user, v.Name, found.Num)
 	}
 	return inUse, known || c.err != nil
 }

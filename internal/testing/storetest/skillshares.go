@@ -54,7 +54,9 @@ func skillShares(t *testing.T, open Place) {
 		t.Helper()
 		got, err := other.SharedSkills(t.Context(), "bob", owner, grantees)
 		must(t, what, err)
-		slices.SortFunc(got, func(a, b versions.Shared) int { return slices.Index(versions.Roles, a.Role) - slices.Index(versions.Roles, b.Role) })
+		slices.SortFunc(got, func(a, b versions.Shared) int {
+			return slices.Index(versions.Roles, a.Role) - slices.Index(versions.Roles, b.Role)
+		})
 		wantEqual(t, what, want, got)
 	}
 	one := versions.Shared{Owner: "ann", Name: "a", Role: versions.Use, Version: 1, Digest: "d1"}
@@ -135,6 +137,11 @@ func skillProposals(t *testing.T, open Place) {
 	}
 	if got, want := states(), "4 kept 3; 3 refused 1; 2 kept 0; 1 kept 0; "; got != want {
 		t.Errorf("after the approval: %s, want %s", got, want)
+	}
+	refused, _, err := s.SkillVersion(t.Context(), "ann", "a", 3)
+	must(t, "the refused proposal", err)
+	if is := addVersion(t, s, "ann", version("a", refused.Digest), "x", 3, false); is.State != versions.Kept {
+		t.Errorf("a refused proposal that is the owner's own content now: %s", is.State)
 	}
 	for n := range versions.MaxProposals {
 		must(t, "propose", addProposal(t, s, proposal(fmt.Sprint("r", n), 4+n)))
