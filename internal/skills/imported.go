@@ -47,8 +47,13 @@ func (s *Store) Hold(ctx context.Context, user, name string, c Content, origin v
 	return v, err
 }
 
-// Held returns the versions that are held of a user's skill, or of all skills if name is empty; see [Store.Versions].
+// Held returns the versions that are held of a user's skill, by its name or path, or of all skills if name is empty; see [Store.Versions].
 func (s *Store) Held(ctx context.Context, user, name string) (held []versions.Version, err error) {
+	if name != "" {
+		if key, err := s.Key(ctx, user, name); err == nil {
+			name = key
+		}
+	}
 	all, err := s.Versions(ctx, user, name)
 	for _, v := range all {
 		if v.State == versions.Held {
@@ -116,7 +121,7 @@ func (s *Store) Approve(ctx context.Context, user, name, digest, by string) (ver
 	var v versions.Version
 	for _, h := range held {
 		if h.Digest == digest {
-			v = h
+			v, name = h, h.Name
 		}
 	}
 	if v.Num == 0 {
@@ -165,7 +170,7 @@ func (s *Store) Refuse(ctx context.Context, user, name string) ([]versions.Versi
 	held, err := s.Held(ctx, user, name)
 	for _, v := range held {
 		if err == nil {
-			err = s.SetState(ctx, user, name, v.Num, versions.Held, versions.Refused)
+			err = s.SetState(ctx, user, v.Name, v.Num, versions.Held, versions.Refused)
 		}
 	}
 	if err != nil {

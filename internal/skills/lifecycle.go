@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -75,7 +77,11 @@ func (s *Store) Overview(ctx context.Context, user string) ([]Entry, error) {
 
 // entry is another user's skill in a list. It has no description: that is a text of a person whom the user may not trust yet.
 func (o *Other) entry() Entry {
-	return Entry{Skill: Skill{Name: o.name(), Path: o.Path, Kind: map[bool]string{true: Module, false: Folder}[isModule(o.Name)]}, Current: o.use(), Result: Untested, Shared: o}
+	k := Skill{Name: o.name(), Path: o.Path, Kind: Folder}
+	if isModule(o.Name) {
+		k.Name, k.Kind = strings.TrimSuffix(k.Name, path.Ext(k.Name)), Module
+	}
+	return Entry{Skill: k, Current: o.use(), Result: Untested, Shared: o}
 }
 
 func entryOf(k Skill, digest string, known []versions.Version, status versions.Status) Entry {
