@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/skills"
@@ -58,4 +59,13 @@ func (s *Service) CheckShared(ctx context.Context, user string) func(skills.Cont
 		}
 		return nil
 	}
+}
+
+// Unconfirmed returns an error that wraps approval.ErrUnconfirmed if a person has to confirm decisions, so that only a command at a terminal takes them.
+func (s *Service) Unconfirmed(ctx context.Context) error {
+	needed, err := s.opt.Presence.Required(ctx)
+	if err == nil && needed {
+		err = approval.ErrUnconfirmed
+	}
+	return err
 }
