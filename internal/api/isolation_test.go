@@ -254,8 +254,10 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		},
 		"GET /v1/skill-shares": {{"/v1/skill-shares", nil, fine}, {"/v1/skill-shares" + asHer, nil, hidden}},
 		"POST /v1/skill-shares": {
-			{"/v1/skill-shares", map[string]any{"name": skill, "with": "carol", "role": "approve"}, hidden}, {"/v1/skill-shares", map[string]any{"name": skill, "with": "bob", "userId": "alice"}, hidden},
-			{"/v1/skill-shares", map[string]any{"name": "@alice/" + skill, "with": "everyone"}, hidden}, {"/v1/skill-shares", map[string]any{"name": skill, "userId": "alice", "role": "none"}, hidden},
+			{"/v1/skill-shares", map[string]any{"name": skill, "with": "carol", "role": "approve"}, hidden},
+			{"/v1/skill-shares", map[string]any{"name": skill, "with": "bob", "userId": "alice"}, hidden},
+			{"/v1/skill-shares", map[string]any{"name": "@alice/" + skill, "with": "everyone"}, hidden},
+			{"/v1/skill-shares", map[string]any{"name": skill, "userId": "alice", "role": "none"}, hidden},
 		},
 		"GET /v1/shared-skills": {{"/v1/shared-skills?name=@alice/" + skill, nil, hidden}, {"/v1/shared-skills?name=@bob/../../alice/" + skill, nil, hidden}, {"/v1/shared-skills?name=@alice/" + skill + "&userId=alice", nil, hidden}},
 		"POST /v1/skill-proposals": {
