@@ -30,7 +30,7 @@ type skillsCmd struct {
 
 	Share   skillsShareCmd   `cmd:"" help:"Let others see a version of a skill."`
 	Unshare skillsUnshareCmd `cmd:"" help:"End shares of a skill; the next read fails." example:"skills unshare double --with bob"`
-	Shares  skillsSharesCmd  `cmd:"" help:"What a user shares, and what others share with the user."`
+	Shares  skillsSharesCmd  `cmd:"" help:"What a user shares, and what others share with the user." example:"skills shares"`
 	Propose skillsProposeCmd `cmd:"" help:"Propose a version of another user's skill."`
 }
 

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -113,6 +114,15 @@ func TestSkillsPropose(t *testing.T) {
 	}
 	f.run("skills", "review", "@bob/hello", "--approve", waiting[1].Digest, "--user", "dan").want(0)
 	says("two")
+	if r = f.run("skills", "versions", "hello", "--user", "bob").want(0); !regexp.MustCompile(`(?m)^3 .*kept, shared .*ann`).MatchString(r.stdout) || !regexp.MustCompile(`(?m)^4 .*held .*cid`).MatchString(r.stdout) {
+		t.Errorf("the versions: %s", r.stdout)
+	}
+	if r = f.run("skills", "list", "--user", "ann").want(0); !regexp.MustCompile(`(?m)^@bob/hello +3 +in use +/skills/@bob/hello.js`).MatchString(r.stdout) {
+		t.Errorf("ann's list: %s", r.stdout)
+	}
+	if r = f.run("skills", "shares", "--user", "ann").want(0); !regexp.MustCompile(`(?m)^@bob/hello.js +3 +me +write +in use`).MatchString(r.stdout) {
+		t.Errorf("ann's shares: %s", r.stdout)
+	}
 	f.run("skills", "review", "hello", "--approve", waiting[0].Digest, "--user", "bob").want(0)
 	says("three")
 	f.run("skills", "share", "hello", "--user", "bob").want(0) // what bob has edited meanwhile

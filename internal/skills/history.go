@@ -54,7 +54,7 @@ type History interface {
 	// SkillShares returns the shares of an owner's skill, or of all skills of the owner if name is empty, ordered by name and grantee.
 	SkillShares(ctx context.Context, owner, name string) ([]versions.Share, error)
 	// SharedSkills returns the skills that owners share with any of the grantees, once for each share, with the version that user has accepted. If owner is not
-	// empty, the result has only skills of the owner.
+	// empty, the result has only skills of the owner. Otherwise it has those that the user has accepted and, for each grantee, at most versions.MaxListed others.
 	SharedSkills(ctx context.Context, user, owner string, grantees []string) ([]versions.Shared, error)
 	// AcceptSkill stores that a user accepts a content of an owner's skill, or none if digest is empty. The error wraps versions.ErrShares if the user has
 	// reached the bound.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/versions"
 )
@@ -96,6 +97,11 @@ func (s *Store) Grantee(with string) (string, error) {
 	case with == "" || with == versions.UserPrefix:
 		return "", errors.New("name a user, team:NAME or everyone")
 	}
+	if id, isUser := strings.CutPrefix(grantee(with), versions.UserPrefix); isUser {
+		if err := auth.CleanUser(id); err != nil {
+			return "", err
+		}
+	}
 	return grantee(with), nil
 }
 
@@ -106,7 +112,8 @@ func grantee(with string) string {
 	return versions.UserPrefix + with
 }
 
-// Others returns the skills that other users share with a user, ordered by path. owner limits them to those of one owner, by the id; it may be empty.
+// Others returns the skills that other users share with a user, ordered by path. owner limits them to those of one owner, by the id. If it is empty, the result
+// has at most versions.MaxListed that the user has not accepted for each grantee, however many users share theirs.
 func (s *Store) Others(ctx context.Context, user, owner string) ([]Other, error) {
 	if s.history == nil {
 		return nil, nil

@@ -8,6 +8,7 @@ import (
 // Bounds of what users share. A store enforces them.
 const (
 	MaxShares        = 500     // maximum number of shares of an owner
+	MaxListed        = 1000    // maximum number of skills that are listed of those shared with everyone, of those with a team, and of those with a user, unless accepted
 	MaxAccepted      = 500     // maximum number of contents of others that a user has accepted
 	MaxProposals     = 5       // maximum number of proposals of a skill that wait for a review
 	MaxProposalBytes = 1 << 20 // maximum size in bytes of the archive of a proposal

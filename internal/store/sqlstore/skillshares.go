@@ -117,25 +117,38 @@ func (s *Store) SkillShares(ctx context.Context, owner, name string) (_ []versio
 		" ORDER BY s.owner, s.name, s.grantee", args...)
 }
 
-// SharedSkills returns the skills that owners share with any of the grantees, ordered by owner and name: once for each share. user is who has accepted
-// versions. If owner is not empty, the result has only skills of the owner.
-func (s *Store) SharedSkills(ctx context.Context, user, owner string, grantees []string) (_ []versions.Shared, err error) {
+// SharedSkills returns the skills that owners share with any of the grantees: once for each share, in no order. user is who has accepted versions. If owner is
+// not empty, the result has only skills of the owner. Otherwise it has those that the user has accepted and, for each grantee, at most versions.MaxListed others.
+func (s *Store) SharedSkills(ctx context.Context, user, owner string, grantees []string) (all []versions.Shared, err error) {
 	defer wrap(&err, "list shared skills")
-	args := []any{user}
+	const (
+		columns = "SELECT s.owner, s.name, s.role, k.shared, v.digest, coalesce(w.num, 0), coalesce(w.digest, '') FROM "
+		shown   = " JOIN skills k ON k.user = s.owner AND k.name = s.name JOIN skill_versions v ON v.user = s.owner AND v.name = s.name AND v.num = k.shared"
+		used    = " LEFT JOIN skill_versions w ON w.user = a.owner AND w.name = a.name AND w.digest = a.digest"
+		maybe   = " LEFT JOIN skill_accepted a ON a.user = ? AND a.owner = s.owner AND a.name = s.name"
+	)
+	in, args := "s.grantee IN (?"+strings.Repeat(", ?", len(grantees)-1)+")", []any{}
 	for _, g := range grantees {
 		args = append(args, g)
 	}
-	query := ""
-	if owner != "" {
-		query, args = " AND s.owner = ?", append(args, owner)
+	add := func(query string, args ...any) {
+		if err != nil {
+			return
+		}
+		var some []versions.Shared
+		some, err = list(ctx, s, func(row scanner) (of versions.Shared, err error) {
+			return of, row.Scan(&of.Owner, &of.Name, &of.Role, &of.Version, &of.Digest, &of.Accepted, &of.AcceptedDigest)
+		}, columns+query, args...)
+		all = append(all, some...)
 	}
-	all, err := list(ctx, s, func(row scanner) (of versions.Shared, err error) {
-		return of, row.Scan(&of.Owner, &of.Name, &of.Role, &of.Version, &of.Digest, &of.Accepted, &of.AcceptedDigest)
-	}, `SELECT s.owner, s.name, s.role, k.shared, v.digest, coalesce(w.num, 0), coalesce(w.digest, '') FROM skill_shares s
-		JOIN skills k ON k.user = s.owner AND k.name = s.name JOIN skill_versions v ON v.user = s.owner AND v.name = s.name AND v.num = k.shared
-		LEFT JOIN skill_accepted a ON a.user = ? AND a.owner = s.owner AND a.name = s.name
-		LEFT JOIN skill_versions w ON w.user = a.owner AND w.name = a.name AND w.digest = a.digest
-		WHERE s.grantee IN (?`+strings.Repeat(", ?", len(grantees)-1)+")"+query, args...)
+	if owner != "" {
+		add("skill_shares s"+shown+maybe+used+" WHERE "+in+" AND s.owner = ?", append(append([]any{user}, args...), owner)...)
+		return all, err
+	}
+	add("skill_accepted a JOIN skill_shares s ON s.owner = a.owner AND s.name = a.name AND "+in+shown+used+" WHERE a.user = ?", append(args, user)...)
+	for _, g := range grantees {
+		add("skill_shares s"+shown+maybe+used+" WHERE s.grantee = ? AND a.user IS NULL ORDER BY s.grantee, s.owner, s.name LIMIT ?", user, g, versions.MaxListed)
+	}
 	return all, err
 }
 

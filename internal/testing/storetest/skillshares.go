@@ -174,9 +174,47 @@ func skillShareBounds(t *testing.T, open Place) {
 	wantIs(t, "one share more", err, versions.ErrShares)
 	_, err = s.ShareSkill(t.Context(), "ann", shareWith("a", "user:1", versions.Read), 1)
 	must(t, "another role", err)
+	// What some share with everyone does not hide what others share with a user, nor what the user has accepted.
+	for owner := range 3 {
+		name := fmt.Sprint("many", owner)
+		for n := range versions.MaxShares {
+			skill := fmt.Sprintf("s%03d", n)
+			addVersionOf(t, s, name, version(skill, "d"))
+			if _, err := s.ShareSkill(t.Context(), name, shareWith(skill, versions.Everyone, versions.Use), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	must(t, "accept", s.AcceptSkill(t.Context(), "cid", "many2", "s499", "d"))
+	addVersionOf(t, s, "zed", version("direct", "d"))
+	_, err = s.ShareSkill(t.Context(), "zed", shareWith("direct", "user:cid", versions.Use), 1)
+	must(t, "share", err)
+	all, err := s.SharedSkills(t.Context(), "cid", "", []string{"everyone", "user:cid"})
+	must(t, "list", err)
+	accepted, direct := 0, 0
+	for _, of := range all {
+		if of.Accepted > 0 {
+			accepted++
+		}
+		if of.Owner == "zed" {
+			direct++
+		}
+	}
+	if len(all) != versions.MaxListed+2 || accepted != 1 || direct != 1 {
+		t.Errorf("%d skills, %d accepted, %d of zed", len(all), accepted, direct)
+	}
+	if all, err = s.SharedSkills(t.Context(), "cid", "many2", []string{"everyone", "user:cid"}); err != nil || len(all) != versions.MaxShares {
+		t.Errorf("%d of one owner, %v", len(all), err)
+	}
 	for n := range versions.MaxAccepted {
 		must(t, "accept", s.AcceptSkill(t.Context(), "bob", "ann", fmt.Sprint(n), "d"))
 	}
 	wantIs(t, "one more", s.AcceptSkill(t.Context(), "bob", "ann", "a", "d"), versions.ErrShares)
 	must(t, "another content", s.AcceptSkill(t.Context(), "bob", "ann", "1", "e"))
+}
+
+func addVersionOf(t *testing.T, s Store, user string, v versions.Version) {
+	t.Helper()
+	_, _, err := s.AddSkillVersion(t.Context(), user, v, []byte("x"))
+	must(t, "add", err)
 }
