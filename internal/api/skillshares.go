@@ -16,7 +16,7 @@ type SkillShares struct {
 	Others []skills.Other   `json:"others"`
 }
 
-// ShareSkill says with whom a skill is shared.
+// ShareSkill names the users who see a skill, and their role.
 type ShareSkill struct {
 	SkillName
 	With string `json:"with,omitempty" maxLength:"120" doc:"everyone, team:NAME, user:ID or the id of a user. Absent: all with whom the skill is shared see its present content from now on; with the role none, nobody sees the skill any more."`

@@ -43,7 +43,7 @@ type History interface {
 	SetSkillTested(ctx context.Context, user, name string, t versions.Tested) error
 	// SetSkillPromoted stores that a skill is a tool of its user's clients, or that it is none if p is nil.
 	SetSkillPromoted(ctx context.Context, user, name string, p *versions.Promoted) error
-	// ShareSkill adds a share of an owner's skill, or changes its role. num is the version that others see from then on if nobody sees one yet. shared is the
+	// ShareSkill adds a share of an owner's skill, or changes its role. num becomes the version that others see if the skill is not shared yet. shared is the
 	// version that others see. The error wraps versions.ErrNotFound, versions.ErrState for a version that is not kept, or versions.ErrShares.
 	ShareSkill(ctx context.Context, owner string, of versions.Share, num int) (shared int, err error)
 	// UnshareSkill ends a share, or all shares of the skill if with is empty. It returns the number of shares that have ended.

@@ -18,7 +18,7 @@ const leastWords = 0.35
 // Bounds of what a search takes from other users, however much they share.
 const (
 	maxOthers   = 200 // maximum number of skills of other users that are ranked; the owners take turns
-	othersShare = 3   // at most one of so many results is another user's while there are own ones, and at least one if it fits
+	othersShare = 3   // reciprocal of the share of results that other users can take from fitting own skills; at least one result
 )
 
 // Search returns the skills of a user that fit a request in words, the best first and at most limit, and the number of the user's skills. After the user's own

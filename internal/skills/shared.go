@@ -127,7 +127,7 @@ func (s *Store) Others(ctx context.Context, user, owner string) ([]Other, error)
 		return nil, err
 	}
 	var all []Other
-	index := map[string]int{} // by path
+	index := map[string]int{} // index in all by path
 	for _, g := range granted {
 		o := Other{Shared: g, Path: "/skills/" + SharedName(g.Owner, g.Name)}
 		i, known := index[o.Path]

@@ -34,7 +34,7 @@ func (t *sharedTree) within(ctx context.Context, p string) (o *Other, rest strin
 	if err != nil {
 		return nil, "", nil, err
 	}
-	for i := range all { // of nested skills, the innermost that programs may use
+	for i := range all { // The innermost usable skill wins.
 		k := &all[i]
 		below, ok := strings.CutPrefix(inside+"/", k.Name+"/")
 		if inside == "" {
@@ -194,7 +194,7 @@ func (m *contents) get(digest string, read func() (Content, error)) (Content, er
 		return c, nil
 	}
 	c, err := read()
-	if errors.Is(err, versions.ErrNotFound) { // it was deleted since the store was asked for shares
+	if errors.Is(err, versions.ErrNotFound) { // The owner has deleted it meanwhile.
 		return nil, errNotShared
 	}
 	if err != nil {

@@ -157,7 +157,8 @@ func (s *Store) Propose(ctx context.Context, user, name, own string, base int, c
 // Proposals returns the proposals for a skill that a user may decide about, the newest first: the user's own skill, or one of another user for which the user has
 // the role versions.Approve.
 func (s *Store) Proposals(ctx context.Context, user, name string) (owner string, proposals []versions.Version, shown int, err error) {
-	owner, key := user, ""
+	owner = user
+	var key string
 	if IsShared(name) {
 		o, err := s.Other(ctx, user, name)
 		if err != nil || !o.Role.Includes(versions.Approve) {

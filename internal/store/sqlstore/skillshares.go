@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/versions"
 )
 
-// ShareSkill adds a share of an owner's skill, or changes its role. num is the version that others see from then on if nobody sees one yet. shared is the
+// ShareSkill adds a share of an owner's skill, or changes its role. num becomes the version that others see if the skill is not shared yet. shared is the
 // version that others see. The error wraps versions.ErrNotFound if the skill or version num is not stored, versions.ErrState if version num is not
 // kept, and versions.ErrShares if the owner has reached the bound. Processes that share several skills of an owner at once may exceed it by their number.
 func (s *Store) ShareSkill(ctx context.Context, owner string, of versions.Share, num int) (shared int, err error) {

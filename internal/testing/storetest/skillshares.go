@@ -104,7 +104,7 @@ func skillProposals(t *testing.T, open Place) {
 	wantIs(t, "a proposal for a skill that nobody sees", err, versions.ErrNotFound)
 	_, err = s.ShareSkill(t.Context(), "ann", shareWith("a", "user:bob", versions.Write), 1)
 	must(t, "share", err)
-	addVersion(t, s, "ann", version("a", "d2"), "private", 2, true) // others do not see it
+	addVersion(t, s, "ann", version("a", "d2"), "private", 2, true) // Others do not see this version.
 	var all sync.WaitGroup
 	results := make([]error, 6)
 	for i := range results {
