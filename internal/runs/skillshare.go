@@ -29,7 +29,15 @@ func (s *Service) CheckShared(ctx context.Context, user string) func(skills.Cont
 				err = failed
 			}
 		}()
-		for _, file := range slices.Sorted(maps.Keys(c)) {
+		names := slices.Sorted(maps.Keys(c))
+		all := strings.Join(names, "\n")
+		switch hidden, err := session.Hide(ctx, pii.FromProgram, all); {
+		case err != nil:
+			return err
+		case hidden != all:
+			return InvalidError("the name of a file has personal data or a secret, which other users would see: rename it")
+		}
+		for _, file := range names {
 			text := string(c[file])
 			if !utf8.ValidString(text) {
 				continue

@@ -3,6 +3,8 @@ package skills
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,18 +57,40 @@ func (o *Other) refusal() error {
 // name is the name of the skill for its user: "@bob/pdf".
 func (o *Other) name() string { return strings.TrimPrefix(o.Path, "/skills/") }
 
-// plainName are the characters of user ids that are their own names in paths.
-const plainName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+@-"
-
-// ownerName is the name of a user in paths of shared skills: an id of at most 100 characters in plainName, otherwise a name made of the id. No two users have
-// the same name.
+// ownerName is the name of a user in paths of shared skills: the id, or for an id that could be taken for personal data, such as an address or a number, or
+// that has other characters than letters, digits, _ and -, a name made of its letters and a hash. Programs write these paths, and models read them. No two users
+// have the same name.
 func ownerName(user string) string {
-	if canonical, err := files.Clean(user); err == nil && canonical == user && len(user) <= 100 && user[0] != '.' && strings.Trim(user, plainName) == "" {
+	digits := 0
+	plain := user != "" && len(user) <= maxPlainOwner
+	for _, r := range user {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || r == '-'
+		if r >= '0' && r <= '9' {
+			digits++
+		} else if !letter {
+			plain = false
+		}
+	}
+	if _, err := files.Clean(user); plain && digits <= maxPlainDigits && err == nil {
 		return user
 	}
-	name, _ := files.DirName(user) // the only error is for an empty id
-	return name
+	end := strings.IndexFunc(user, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })
+	if end < 0 {
+		end = len(user)
+	}
+	sum := sha256.Sum256([]byte(user))
+	hash := make([]byte, 16) // 75 bits, as letters, which no detector takes for a secret
+	for i := range hash {
+		hash[i] = 'a' + byte(binary.BigEndian.Uint16(sum[2*i:])%26)
+	}
+	return user[:min(end, maxPlainOwner/2)] + "~" + string(hash)
 }
+
+// Bounds of user ids that are their own names in paths.
+const (
+	maxPlainOwner  = 40
+	maxPlainDigits = 6
+)
 
 // SharedName returns the name that other users have for a user's skill.
 func SharedName(owner, name string) string { return files.SharedPrefix + ownerName(owner) + "/" + name }

@@ -252,3 +252,27 @@ func TestSharedSkillsOfManyNeighbours(t *testing.T) {
 		}
 	}
 }
+
+// The paths of skills of users whose ids look like personal data are no personal data, so that programs and models can use them.
+func TestSharedSkillsOfAllUsers(t *testing.T) {
+	t.Parallel()
+	s := newSharers(t)
+	seen := map[string]string{}
+	for _, owner := range []string{"ann.miller@gmail.com", "+4915112345678", "4915112345678", "4111111111111111", "gmail.com", "c2b1a6a4-8f0e-4c39-9d0e-6a1f0e5a7b11", "a/b", "..", "CON", "\u0430nn", "Ann", "ann~x", "O'Neil Smith"} {
+		s.write(s.bobs, owner, "lib.js", skills.Content{"lib.js": []byte("export default 'lib'")})
+		s.share(owner, "lib", "eve", versions.Use)
+		all, err := s.readers.Others(t.Context(), "eve", owner)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%s: %+v, %v", owner, all, err)
+		}
+		if other := seen[all[0].Path]; other != "" {
+			t.Errorf("%s and %s share as %s", owner, other, all[0].Path)
+		}
+		seen[all[0].Path] = owner
+		s.accept("eve", all[0].Path)
+		out := s.as("eve", "import lib from '"+all[0].Path+"'\nconst dir = '"+all[0].Path+"'.replace('/lib.js', '')\nreturn lib + (await fs.readdir(dir)).map((e) => e.name ?? e)")
+		if string(out.Output) != `"liblib.js"` {
+			t.Errorf("%s: %s, %+v", all[0].Path, out.Output, out.Error)
+		}
+	}
+}
