@@ -50,6 +50,9 @@ func (c *skillUser) unknown(saved *skills.Store, name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	if skills.IsShared(name) {
+		return usage(fmt.Errorf("%s is a skill of another user, and this takes one of your own; harness skills add %[1]s makes a copy", name))
+	}
 	all, _ := saved.List(c.User) // needed only for a hint
 	var names []string
 	for _, s := range all {

@@ -96,6 +96,11 @@ func TestSkillsPropose(t *testing.T) {
 	f.run("skills", "propose", "@bob/hello", "--from", "hello", "--base", "3", "--user", "cid").want(0)
 	says("one")
 
+	for _, command := range []string{"promote", "versions", "remove", "test"} {
+		if r = f.run("skills", command, "@bob/hello", "--user", "ann").want(2); !strings.Contains(r.stderr, "one of your own") {
+			t.Errorf("%s: %s", command, r.stderr)
+		}
+	}
 	var waiting []struct {
 		Name, Digest string
 		Num          int
