@@ -153,6 +153,7 @@ func TestSkillsPropose(t *testing.T) {
 	if r = f.run("skills", "share", "hello", "--user", "bob").want(2); !strings.Contains(r.stderr, "hello.js has personal data") || strings.Contains(r.stderr, "miller") {
 		t.Errorf("sharing personal data: %s", r.stderr)
 	}
+	f.run("skills", "share", "hello", "--with", "fay", "--user", "bob").want(0) // fay sees what the others see
 	f.run("skills", "remove", "hello", "--user", "bob").want(0)
 	f.run("skills", "show", "@bob/hello", "--user", "ann").want(2)
 }

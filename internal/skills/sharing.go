@@ -33,12 +33,28 @@ func (s *Store) Share(ctx context.Context, owner, name, with string, role versio
 	case !slices.Contains(versions.Roles, role):
 		return of, InvalidError("the role has to be read, use, write or approve")
 	}
-	history, v, err := s.presented(ctx, owner, name, check)
+	history, err := s.openHistory()
 	if err != nil {
 		return of, err
 	}
-	of.Name = v.Name
-	of.Version, err = history.ShareSkill(ctx, owner, of, v.Num)
+	if of.Name, err = s.Key(ctx, owner, name); err != nil {
+		return of, err
+	}
+	known, err := history.SkillShares(ctx, owner, of.Name)
+	if err != nil {
+		return of, err
+	}
+	var num int
+	if len(known) > 0 {
+		num = known[0].Version
+	} else {
+		_, v, err := s.presented(ctx, owner, name, check)
+		if err != nil {
+			return of, err
+		}
+		num = v.Num
+	}
+	of.Version, err = history.ShareSkill(ctx, owner, of, num)
 	return of, err
 }
 
