@@ -215,6 +215,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addReviews()
 	a.addSkills(r)
 	a.addSkillLife()
+	a.addSkillShares()
 	a.addSkillIndex(r)
 	a.addSchedules()
 	a.addTickets()

@@ -252,6 +252,21 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 			{"/v1/skill-promotions", map[string]any{"name": skill, "promoted": true, "untested": true}, hidden},
 			{"/v1/skill-promotions", map[string]any{"name": skill, "promoted": false, "userId": "alice"}, hidden},
 		},
+		"GET /v1/skill-shares": {{"/v1/skill-shares", nil, fine}, {"/v1/skill-shares" + asHer, nil, hidden}},
+		"POST /v1/skill-shares": {
+			{"/v1/skill-shares", map[string]any{"name": skill, "with": "carol", "role": "approve"}, hidden},
+			{"/v1/skill-shares", map[string]any{"name": skill, "with": "bob", "userId": "alice"}, hidden},
+			{"/v1/skill-shares", map[string]any{"name": "@alice/" + skill, "with": "everyone"}, hidden},
+			{"/v1/skill-shares", map[string]any{"name": skill, "userId": "alice", "role": "none"}, hidden},
+		},
+		"GET /v1/shared-skills": {{"/v1/shared-skills?name=@alice/" + skill, nil, hidden}, {"/v1/shared-skills?name=@bob/../../alice/" + skill, nil, hidden}, {"/v1/shared-skills?name=@alice/" + skill + "&userId=alice", nil, hidden}},
+		"POST /v1/skill-proposals": {
+			{"/v1/skill-proposals", map[string]any{"name": "@alice/" + skill, "from": "own", "base": 1}, hidden}, {"/v1/skill-proposals", map[string]any{"name": "@bob/x", "from": skill, "base": 1, "userId": "alice"}, hidden},
+		},
+		"GET /v1/skill-reviews": {{"/v1/skill-reviews", nil, fine}, {"/v1/skill-reviews" + asHer, nil, hidden}},
+		"POST /v1/skill-reviews": {
+			{"/v1/skill-reviews", map[string]any{"name": "@alice/" + skill, "decision": "approve", "digest": "x"}, hidden}, {"/v1/skill-reviews", map[string]any{"name": skill, "decision": "refuse", "userId": "alice"}, hidden},
+		},
 		"POST /v1/schedules": {{"/v1/schedules", inHerName, hidden}, {"/v1/schedules", sameID, fine}, {"/v1/schedules", own, fine}},
 		"GET /v1/schedules":  {{"/v1/schedules", nil, fine}, {"/v1/schedules" + asHer, nil, hidden}},
 		"DELETE /v1/schedules/{id}": {

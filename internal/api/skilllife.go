@@ -123,14 +123,21 @@ func (a *API) addSkillLife() {
 
 // skillProblem gives an error of a skill the status that its caller gets.
 func skillProblem(err error) error {
+	if invalid, ok := errors.AsType[skills.InvalidError](err); ok {
+		return problem(http.StatusBadRequest, invalid.Error())
+	}
 	switch {
+	case errors.Is(err, skills.ErrRole):
+		return problem(http.StatusForbidden, "the owner has not given this user the role for it; GET /v1/skill-shares says which role it is")
 	case errors.Is(err, fs.ErrNotExist):
 		return problem(http.StatusNotFound, "no such skill; GET /v1/skills lists them")
 	case errors.Is(err, versions.ErrNotFound):
 		return problem(http.StatusNotFound, "no such version; GET /v1/skill-versions lists them")
-	case errors.Is(err, versions.ErrState), errors.Is(err, skills.ErrNotPromotable):
+	case errors.Is(err, skills.ErrNotHeld):
+		return problem(http.StatusConflict, "no content with this digest waits for a review; GET /v1/skill-reviews lists what does")
+	case errors.Is(err, versions.ErrState), errors.Is(err, versions.ErrBase), errors.Is(err, skills.ErrNotPromotable):
 		return problem(http.StatusConflict, err.Error())
-	case errors.Is(err, versions.ErrFull):
+	case errors.Is(err, versions.ErrFull), errors.Is(err, versions.ErrShares):
 		return problem(http.StatusRequestEntityTooLarge, err.Error())
 	}
 	return err

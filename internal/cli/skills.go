@@ -26,7 +26,12 @@ type skillsCmd struct {
 
 	Add    skillsAddCmd    `cmd:"" help:"Fetch skills from elsewhere, and hold them for a review."`
 	Search skillsSearchCmd `cmd:"" help:"Search the sources of skills.sources." example:"skills search invoice"`
-	Review skillsReviewCmd `cmd:"" help:"What is held of skills from elsewhere: show, approve, refuse."`
+	Review skillsReviewCmd `cmd:"" help:"What waits for a person: skills from elsewhere and of other users, proposals. Show, approve, refuse."`
+
+	Share   skillsShareCmd   `cmd:"" help:"Let others see a version of a skill."`
+	Unshare skillsUnshareCmd `cmd:"" help:"End shares of a skill; the next read fails." example:"skills unshare double --with bob"`
+	Shares  skillsSharesCmd  `cmd:"" help:"What a user shares, and what others share with the user." example:"skills shares"`
+	Propose skillsProposeCmd `cmd:"" help:"Propose a version of another user's skill."`
 }
 
 // skillUser is the user whose skills a command is about.
@@ -44,6 +49,9 @@ type skillArg struct {
 func (c *skillUser) unknown(saved *skills.Store, name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if skills.IsShared(name) {
+		return usage(fmt.Errorf("%s is a skill of another user, and this takes one of your own; harness skills add %[1]s makes a copy", name))
 	}
 	all, _ := saved.List(c.User) // needed only for a hint
 	var names []string
@@ -73,6 +81,9 @@ func (c *skillsListCmd) Run(ctx context.Context, a *app, saved *skills.Store) er
 		if s.Promoted {
 			result += ", promoted"
 		}
+		if s.Shared != nil {
+			result = stateText(s.Shared)
+		}
 		return s.Name + "\t" + version + "\t" + result + "\t" + s.Path + "\t" + cut(firstLine(description), shownText)
 	})
 }
@@ -83,6 +94,9 @@ type skillsShowCmd struct {
 }
 
 func (c *skillsShowCmd) Run(ctx context.Context, a *app, saved *skills.Store) error {
+	if skills.IsShared(c.Name) {
+		return c.showOther(ctx, a, saved)
+	}
 	if c.Version > 0 {
 		return c.version(ctx, a, saved)
 	}
@@ -157,9 +171,9 @@ type skillsExportCmd struct {
 }
 
 func (c *skillsExportCmd) Run(ctx context.Context, a *app, saved *skills.Store) error {
-	k, content, err := saved.Content(c.User, c.Name)
+	k, content, err := c.content(ctx, saved)
 	if err != nil {
-		return c.unknown(saved, c.Name, err)
+		return c.refused(saved, err)
 	}
 	archive, err := content.Zip(exportFolder(k))
 	if err != nil {
@@ -169,6 +183,19 @@ func (c *skillsExportCmd) Run(ctx context.Context, a *app, saved *skills.Store) 
 		return usage(fmt.Errorf("write the archive: %w", err))
 	}
 	return a.answer(map[string]any{"file": a.path(c.File), "bytes": len(archive), "digest": content.Digest()}, "wrote %s, %d bytes\n", a.path(c.File), len(archive))
+}
+
+// content returns the skill and its content: the present one, or of another user's skill the version that others see.
+func (c *skillsExportCmd) content(ctx context.Context, saved *skills.Store) (skills.Skill, skills.Content, error) {
+	if !skills.IsShared(c.Name) {
+		return saved.Content(c.User, c.Name)
+	}
+	o, err := saved.Other(ctx, c.User, c.Name)
+	if err != nil {
+		return skills.Skill{}, nil, err
+	}
+	_, content, err := saved.OtherContent(ctx, o, o.Version)
+	return o.Describe(content), content, err
 }
 
 // exportFolder returns the folder of a skill in its archive: the last part of its name, and none for a module.

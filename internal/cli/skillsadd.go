@@ -12,7 +12,7 @@ import (
 )
 
 type skillsAddCmd struct {
-	Source       string   `arg:"" help:"library, folder, archive, owner/name of GitHub, address of a repository, of an archive, or of a site with a well-known index."`
+	Source       string   `arg:"" help:"library, @OWNER/NAME, folder, archive, owner/name of GitHub, address of a repository, of an archive, or of a site with a well-known index."`
 	Skill        []string `sep:"none" help:"Only the skill with this name. May be repeated." placeholder:"NAME"`
 	AllowPrivate bool     `help:"The host that SOURCE names may be at an address of this machine or of a private network, and use http."`
 	User         string   `help:"Whose skills." default:"local"`
@@ -20,7 +20,8 @@ type skillsAddCmd struct {
 
 func (skillsAddCmd) Help() string {
 	return `Reads skills from elsewhere and holds them until a person has reviewed them. Nothing of them is executed, and no program can read what is held. What a
-later add finds changed is held again, while the approved content stays in use. The library is a part of the harness: its skills are in use at once.
+later add finds changed is held again, while the approved content stays in use. The library is a part of the harness: its skills are in use at once,
+and so is a copy of a skill that another user shares and you have reviewed.
 
 Examples:
   harness skills add library/csv-profile
@@ -48,6 +49,9 @@ func (c *skillsAddCmd) Run(ctx context.Context, a *app, saved *skills.Store) err
 		return err
 	} else if is {
 		return c.addLibrary(ctx, a, saved, names)
+	}
+	if skills.IsShared(c.Source) {
+		return c.addOther(ctx, a, saved)
 	}
 	found, err := skillsource.Read(ctx, c.Source, skillsource.Options{Dir: a.Dir, Environ: a.Environ, Names: c.Skill, AllowPrivate: c.AllowPrivate})
 	if err != nil {

@@ -167,15 +167,28 @@ func (c *skillsVersionsCmd) Run(ctx context.Context, a *app, saved *skills.Store
 	type line struct {
 		versions.Version
 		Current bool `json:"current,omitempty"` // whether it is the present content
+		Shown   bool `json:"shown,omitempty"`   // whether others see it
 	}
-	lines := []line{}
+	lines, shown := []line{}, 0
+	if len(all) > 0 {
+		shares, err := saved.Shares(ctx, c.User, all[0].Name)
+		if err != nil {
+			return err
+		}
+		if len(shares) > 0 {
+			shown = shares[0].Version
+		}
+	}
 	for _, v := range all {
-		lines = append(lines, line{v, v.Digest == current})
+		lines = append(lines, line{v, v.Digest == current, v.Num == shown})
 	}
 	return answerList(a, map[string]any{"versions": lines}, lines, "no version is stored of "+c.Name, "VERSION\tCREATED\tSTATE\tBY\tDIGEST", func(v line) string {
 		state := string(v.State)
 		if v.Current {
 			state = "present"
+		}
+		if v.Shown {
+			state += ", shared"
 		}
 		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", v.Num, v.Created.Local().Format(time.DateTime), state, v.Author, v.Digest[:12])
 	})
@@ -205,6 +218,9 @@ type skillsDiffCmd struct {
 }
 
 func (c *skillsDiffCmd) Run(ctx context.Context, a *app, saved *skills.Store) error {
+	if skills.IsShared(c.Name) {
+		return c.diffOther(ctx, a, saved)
+	}
 	all, current, err := c.recorded(ctx, saved)
 	if err != nil {
 		return err
@@ -235,11 +251,15 @@ func (c *skillsDiffCmd) Run(ctx context.Context, a *app, saved *skills.Store) er
 			return usage(err)
 		}
 	}
+	return c.print(a, all[0].Name, contents)
+}
+
+func (c *skillsDiffCmd) print(a *app, name string, contents [2]skills.Content) error {
 	files := skills.Diff(contents[0], contents[1])
 	if a.flags.JSON {
 		return a.json(map[string]any{"from": c.From, "to": c.To, "files": files})
 	}
-	fmt.Fprintf(a.Stdout, "%s, version %d and version %d\n", all[0].Name, c.From, c.To)
+	fmt.Fprintf(a.Stdout, "%s, version %d and version %d\n", name, c.From, c.To)
 	for _, f := range files {
 		fmt.Fprintf(a.Stdout, "%s %s\n%s", f.Kind, f.Path, f.Diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -25,12 +26,13 @@ type skillsReviewCmd struct {
 }
 
 func (skillsReviewCmd) Help() string {
-	return `Shows what harness skills add holds: where it is from, its files, what a reader could overlook, and all differences from the content in use. Hidden
-characters are visible as codes. An approval is for the one content that was shown.
+	return `Shows what harness skills add holds, what other users share (@OWNER/NAME), and proposals for a skill: where it is from, its files, what a reader could
+overlook, and all differences from the content in use. Hidden characters are visible as codes. An approval is for the one content that was shown.
 
 Examples:
   harness skills review
   harness skills review pdf
+  harness skills review @bob/pdf
   harness skills review pdf --refuse`
 }
 
@@ -63,13 +65,13 @@ func (c *skillsReviewCmd) Run(ctx context.Context, a *app, cfg *config.Config, h
 	case c.Refuse:
 		return c.refuse(ctx, a, cfg, saved)
 	}
-	held, err := saved.Held(ctx, c.User, c.Name)
+	held, err := saved.Waiting(ctx, c.User, c.Name)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	if c.Name == "" {
 		return answerShort(a, list(held), held, "no skill is held", "SKILL\tSINCE\tSOURCE\tDIGEST", func(v versions.Version) string {
-			return v.Name + "\t" + v.Created.Local().Format(time.DateTime) + "\t" + clip.Visible(v.Origin.Source) + "\t" + v.Digest
+			return v.Name + "\t" + v.Created.Local().Format(time.DateTime) + "\t" + clip.Visible(v.From()) + "\t" + v.Digest
 		})
 	}
 	if len(held) == 0 {
@@ -116,27 +118,23 @@ func (c *skillsReviewCmd) Run(ctx context.Context, a *app, cfg *config.Config, h
 	return nil
 }
 
-// look makes the review of a held version.
+// look makes the review of a version that waits for one.
 func (c *skillsReviewCmd) look(ctx context.Context, saved *skills.Store, v versions.Version) (s heldSkill, err error) {
-	v, content, err := saved.Version(ctx, c.User, v.Name, v.Num)
+	s.Version = v
+	content, present, err := saved.Compared(ctx, c.User, v)
+	if conflict, ok := errors.AsType[skills.ConflictError](err); ok {
+		s.Conflict, err = conflict.Error(), nil
+	}
 	if err != nil {
 		return s, err
 	}
-	s.Version = v
-	present, err := saved.Present(ctx, c.User, v.Name, v.Origin)
-	if err != nil {
-		s.Conflict = err.Error()
-	}
-	header, err := skills.ReadHeader(string(content["SKILL.md"]))
-	if err != nil {
-		return s, fmt.Errorf("version %d of skill %q: %w", v.Num, v.Name, err)
-	}
+	k := content.Describe(v.Name)
 	others, err := c.others(saved, v.Name, present != nil)
 	if err != nil {
 		return s, err
 	}
-	s.Description = header.Description
-	s.Report = skillreview.Of(v.Name, content, others, header.AllowedTools)
+	s.Description = k.Description
+	s.Report = skillreview.Of(v.Name, content, others, k.AllowedTools)
 	s.Changes = skillreview.Changes(present, content)
 	s.replaces = present != nil
 	return s, nil
@@ -164,11 +162,11 @@ func (s heldSkill) text() string {
 		what = "replaces the content in use"
 	}
 	fmt.Fprintf(&b, "%s  (%s; version %d, held since %s)\n", s.Name, what, s.Num, s.Created.Local().Format(time.DateTime))
-	fmt.Fprintf(&b, "source:      %s\n", clip.Visible(s.Origin.Source))
-	if s.Origin.Commit != "" {
+	fmt.Fprintf(&b, "source:      %s\n", clip.Visible(s.From()))
+	if s.Origin != nil && s.Origin.Commit != "" {
 		fmt.Fprintf(&b, "commit:      %s\n", s.Origin.Commit)
 	}
-	if s.Origin.Digest != "" {
+	if s.Origin != nil && s.Origin.Digest != "" {
 		fmt.Fprintf(&b, "fetched:     %s\n", s.Origin.Digest)
 	}
 	fmt.Fprintf(&b, "digest:      %s\n", s.Digest)
@@ -211,15 +209,27 @@ func (c *skillsReviewCmd) approve(ctx context.Context, a *app, cfg *config.Confi
 	if errors.Is(err, skills.ErrNotHeld) || errors.Is(err, versions.ErrState) {
 		return usage(fmt.Errorf("%w; %s shows what is held now", err, a.commandLine("skills review "+c.Name)))
 	}
+	if errors.Is(err, skills.ErrRole) || errors.Is(err, versions.ErrBase) || errors.Is(err, versions.ErrShares) || errors.Is(err, fs.ErrNotExist) {
+		return usage(err)
+	}
 	if err != nil {
 		return err
 	}
 	c.audit(ctx, a, cfg, "approved", v)
+	switch {
+	case v.Base > 0:
+		return a.answer(v, "approved version %d of %s; others see it now\n", v.Num, c.Name)
+	case skills.IsShared(c.Name):
+		return a.answer(v, "accepted version %d of %s; programs use it now\n", v.Num, c.Name)
+	}
 	return a.answer(v, "approved version %d of %s; it is /skills/%s now\n", v.Num, v.Name, v.Name)
 }
 
 func (c *skillsReviewCmd) refuse(ctx context.Context, a *app, cfg *config.Config, saved *skills.Store) error {
 	refused, err := saved.Refuse(ctx, c.User, c.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -234,7 +244,7 @@ func (c *skillsReviewCmd) refuse(ctx context.Context, a *app, cfg *config.Config
 
 // audit records a decision.
 func (c *skillsReviewCmd) audit(ctx context.Context, a *app, cfg *config.Config, change string, v versions.Version) {
-	details := map[string]any{"skill": v.Name, "change": change, "digest": v.Digest, "by": auth.Local().Principal}
+	details := map[string]any{"skill": c.Name, "change": change, "digest": v.Digest, "by": auth.Local().Principal}
 	if v.Origin != nil {
 		details["source"], details["commit"] = v.Origin.Source, v.Origin.Commit
 	}

@@ -229,6 +229,8 @@ type Skills struct {
 	Sources []string `key:"sources" doc:"Where harness skills search looks, as harness skills add takes it: owner/name, https://example.com, ./folder."`
 	// Publish are skills as USER/NAME.
 	Publish []string `key:"publish" doc:"Skills that anyone may read at /.well-known/agent-skills/index.json of harness serve, as USER/NAME, such as local/pdf."`
+	// Trusted are users, team:NAME or everyone.
+	Trusted []string `key:"trusted" doc:"Whose shared skills are in use without a review, each new version at once: users, team:NAME, or everyone."`
 }
 
 // Workspace configures the directories of sessions.

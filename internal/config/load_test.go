@@ -25,7 +25,7 @@ func TestDefaults(t *testing.T) {
 			BodyLimit: 8 << 20, HeaderLimit: 64 << 10, ReadTimeout: 30 * time.Second, ShutdownTimeout: 30 * time.Second,
 			HealthCheck: true, Metrics: Metrics{Listen: "127.0.0.1:9090"}, Webhooks: Webhooks{MaxAttempts: 8},
 		},
-		Auth: Auth{OIDC{UserClaim: "sub", RolesClaim: "roles"}},
+		Auth: Auth{OIDC: OIDC{UserClaim: "sub", RolesClaim: "roles"}},
 		Model: Model{
 			Timeout: 5 * time.Minute, MaxRetries: 4, Tools: "auto", MaxTurns: 20, MaxRuns: 50, MaxTaskTime: time.Hour,
 		},

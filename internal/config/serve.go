@@ -73,6 +73,8 @@ type Webhooks struct {
 // Auth configures who may use the HTTP server. API keys are not configured: they are in the store.
 type Auth struct {
 	OIDC OIDC `key:"oidc" doc:"Bearer tokens (JWT) of an OpenID Connect provider, and logins of the dashboard there."`
+	// Teams are lists of user ids by the names of the teams.
+	Teams map[string][]string `key:"teams" doc:"Users of teams, by the name of the team: those with whom a skill is shared as team:NAME."`
 }
 
 // OIDC configures the issuer whose tokens are accepted. Without an issuer, no tokens are accepted.

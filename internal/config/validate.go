@@ -76,6 +76,10 @@ func (l *loader) validate() {
 		user, name, _ := strings.Cut(published, "/")
 		l.refuse(user == "" || name == "" || strings.ContainsAny(name, "/*"), fmt.Sprintf("%q is not a user and a skill", published), "write local/pdf", "skills.publish")
 	}
+	for _, trusted := range c.Skills.Trusted {
+		team, ok := strings.CutPrefix(trusted, "team:")
+		l.refuse(trusted == "" || ok && c.Auth.Teams[team] == nil, fmt.Sprintf("%q is no user and no team", trusted), "write a user, everyone, or team: and a name in auth.teams", "skills.trusted")
+	}
 	u, err := url.Parse(c.Store.URL)
 	server := err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql")
 	l.refuse(!server && (!c.Store.InFile() || c.Store.URL == sqlitePrefix), "it must be sqlite: and the path of a file, or the address of a database of PostgreSQL",

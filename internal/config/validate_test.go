@@ -25,7 +25,7 @@ func TestBadServerAndModel(t *testing.T) {
 		"auth: {oidc: {issuer: 'http://127.0.0.1:9'}}":                    "23: auth.oidc.issuer: tokens that the provider made for other services would be accepted; set auth.oidc.audience too",
 		"auth: {oidc: {audience: a}}":                                     "25: auth.oidc.audience: it is of no use without auth.oidc.issuer; set both or neither",
 		"auth: {oidc: {issuer: 'https://a', audience: a, userClaim: ''}}": "60: auth.oidc.userClaim: it may not be empty; remove it to have the default",
-		"auth: {apiKeys: []}":                                             "8: auth.apiKeys: unknown key; known keys are oidc",
+		"auth: {apiKeys: []}":                                             "8: auth.apiKeys: unknown key; known keys are oidc, teams",
 		"model: {provider: antropic}":                                     `19: model.provider: "antropic" is not one of anthropic, openai, azure, google, compatible, ollama, local; did you mean anthropic?`,
 		"model: {name: a, deployment: b}":                                 "18: model.deployment: it is another name of name, which is given too; remove one of them",
 		"model: {baseUrl: 'localhost:11434'}":                             "18: model.baseUrl: it is not an address that begins with http:// or https://; write http://127.0.0.1:11434/v1",

@@ -33,6 +33,8 @@ type Options struct {
 	// Durable means that a write is answered only when its data survives a power failure. Without Durable, a crash of the machine, but not of the
 	// harness, can lose the last writes.
 	Durable bool
+	// Reserved is the beginning of names that the top of a directory cannot have; empty for none. It holds for the Unicode compatibility form too.
+	Reserved string
 }
 
 // Base is a directory of the host that holds one directory per owner. It is safe for concurrent use.

@@ -238,6 +238,8 @@ func (s *Space) target(p string) (*Dir, string, error) {
 	switch {
 	case err != nil || at.dir != nil:
 		return at.dir, at.rel, err
+	case at.tree == "skills":
+		return nil, "", &Error{Code: Denied, Detail: "skills of other users can only be read; propose a change with harness skills propose"}
 	case at.tree == "servers":
 		return nil, "", &Error{Code: Denied, Detail: "./servers is made from the connected servers and cannot be changed"}
 	}
@@ -305,8 +307,11 @@ func (s *Space) callCopy(ctx context.Context, a *arguments) error {
 		return err
 	case at.tree == "":
 		return &Error{Code: IsDirectory}
-	case at.tree == "servers":
+	case s.virtual(at) != nil:
 		data, err := s.read(ctx, a.From, 0, -1)
+		if err == nil {
+			data, err = s.kept(ctx, dst, to, data)
+		}
 		if err != nil {
 			return err
 		}

@@ -107,6 +107,7 @@ const (
 type listing struct {
 	entries []Entry
 	bytes   int
+	opts    *Options
 }
 
 func (l *listing) add(e Entry) error {
@@ -123,7 +124,7 @@ var errLong = invalid("there are more than %d entries, or %s of paths; list one 
 // ReadDir lists a directory, sorted by path, each directory before its content. More than 50,000 entries or 8 MiB of
 // paths are an error.
 func (d *Dir) ReadDir(ctx context.Context, p string, recursive bool) ([]Entry, error) {
-	list := listing{entries: []Entry{}}
+	list := listing{entries: []Entry{}, opts: &d.s.base.opts}
 	err := d.view("scandir", p, func(at *spot) error {
 		switch {
 		case at.info == nil && at.path != ".":
@@ -156,7 +157,7 @@ func (l *listing) read(ctx context.Context, dir *os.Root, p string, recursive bo
 			return err
 		}
 		at := path.Join(p, e.Name())
-		if canonical, err := clean(at); err != nil || canonical != at {
+		if canonical, err := clean(at); err != nil || canonical != at || l.opts.reservedName(at) != nil {
 			continue
 		}
 		info, err := dir.Lstat(e.Name())
@@ -259,6 +260,9 @@ func (d *Dir) change(op, p string, fn func(*state, *spot) error) error {
 
 // at runs an operation on the spot of a canonical path.
 func (s *state) at(name string, fn func(*spot) error) error {
+	if err := s.base.opts.reservedName(name); err != nil {
+		return err
+	}
 	at, err := find(s.root, name)
 	if err != nil {
 		return err

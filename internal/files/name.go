@@ -109,6 +109,14 @@ func portable(name string) string {
 	return ""
 }
 
+// reservedName returns an error if a canonical path begins with what the options reserve.
+func (o *Options) reservedName(p string) error {
+	if o.Reserved == "" || !strings.HasPrefix(norm.NFKC.String(p), o.Reserved) {
+		return nil
+	}
+	return invalid("names here may not begin with %q, which is for what other users share", o.Reserved)
+}
+
 // isDevice reports whether Windows takes a name for a device. Extension and case do not matter, and superscript digits count
 // (learn.microsoft.com/windows/win32/fileio/naming-a-file).
 func isDevice(name string) bool {

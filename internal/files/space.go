@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Virtual is a read-only tree that is made on demand: ./servers, from the catalog. Paths are slash-separated and relative;
+// Virtual is a read-only tree that is made on demand: ./servers, from the catalog, and the skills of other users. Paths are slash-separated and relative;
 // "." is the top. Methods are safe for concurrent use. Their errors match fs.ErrNotExist if nothing has the path. The
 // program sees the text of any other error.
 type Virtual interface {
@@ -28,9 +28,15 @@ type Space struct {
 	// written unchanged.
 	Keep func(ctx context.Context, old, data []byte) ([]byte, error)
 
+	// Shared has the skills of other users, in directories whose names begin with SharedPrefix; programs see them below /skills. It may be nil.
+	Shared Virtual
+
 	skills, workspace *Dir
 	servers           Virtual // nil if no such tree exists
 }
+
+// SharedPrefix begins the names of the directories in /skills that have what other users share.
+const SharedPrefix = "@"
 
 // NewSpace makes the view of two directories and, if servers is not nil, the virtual tree. The caller closes the Dirs.
 func NewSpace(skills, workspace *Dir, servers Virtual) *Space {
@@ -41,10 +47,21 @@ func NewSpace(skills, workspace *Dir, servers Virtual) *Space {
 type place struct {
 	tree string // "" (the directory above the trees), skills, workspace, servers
 	rel  string // path inside the tree
-	dir  *Dir   // directory of skills or workspace; nil for the other trees
+	dir  *Dir   // directory of skills or workspace; nil for what is made on demand
 }
 
 func (p place) String() string { return path.Join("/", p.tree, p.rel) }
+
+// virtual returns the tree of a place that is made on demand; nil for any other place.
+func (s *Space) virtual(at place) Virtual {
+	switch {
+	case at.dir != nil || at.tree == "":
+		return nil
+	case at.tree == "servers":
+		return s.servers
+	}
+	return s.Shared
+}
 
 // home is the directory that contained /skills and /workspace in the original system's sandbox.
 const home = "/home/sandboxuser"
@@ -78,7 +95,11 @@ func (s *Space) route(p string) (place, error) {
 	for _, tree := range [...]string{"skills", "workspace", "servers"} {
 		if rest, ok := under(abs, "/"+tree); ok && (tree != "servers" || s.servers != nil) {
 			rel, err := clean(rest)
-			return place{tree, rel, map[string]*Dir{"skills": s.skills, "workspace": s.workspace}[tree]}, err
+			dir := map[string]*Dir{"skills": s.skills, "workspace": s.workspace}[tree]
+			if tree == "skills" && s.Shared != nil && strings.HasPrefix(rel, SharedPrefix) {
+				dir = nil
+			}
+			return place{tree, rel, dir}, err
 		}
 	}
 	if abs == "/" {
@@ -116,11 +137,11 @@ func (s *Space) stat(ctx context.Context, p string) (Entry, error) {
 		return Entry{}, err
 	}
 	var e Entry
-	switch at.tree {
-	case "":
+	switch {
+	case at.tree == "":
 		e = Entry{IsDir: true}
-	case "servers":
-		e, err = s.servers.Stat(ctx, at.rel)
+	case s.virtual(at) != nil:
+		e, err = s.virtual(at).Stat(ctx, at.rel)
 		err = virtualError(err)
 	default:
 		e, err = at.dir.Stat(at.rel)
@@ -158,10 +179,10 @@ func (s *Space) read(ctx context.Context, p string, offset, length int64) ([]byt
 }
 
 func (s *Space) fetch(ctx context.Context, at place, offset, length int64) ([]byte, error) {
-	if at.tree != "servers" {
+	if s.virtual(at) == nil {
 		return at.dir.ReadFile(at.rel, offset, length)
 	}
-	data, err := s.servers.ReadFile(ctx, at.rel)
+	data, err := s.virtual(at).ReadFile(ctx, at.rel)
 	if err != nil {
 		return nil, virtualError(err)
 	}
@@ -170,16 +191,21 @@ func (s *Space) fetch(ctx context.Context, at place, offset, length int64) ([]by
 }
 
 func (s *Space) listPlace(ctx context.Context, at place, recursive bool) ([]Entry, error) {
-	switch at.tree {
-	case "":
+	switch {
+	case at.tree == "":
 		return s.listTop(ctx, recursive)
-	case "servers":
-		list, err := s.listServers(ctx, nil, at.rel, recursive)
+	case s.virtual(at) != nil:
+		list, err := s.listVirtual(ctx, nil, at, recursive)
 		return list, virtualError(err)
 	}
 	list, err := at.dir.ReadDir(ctx, at.rel, recursive)
 	for i := range list {
 		list[i].Path = path.Join("/", at.tree, list[i].Path)
+	}
+	if err == nil && at.tree == "skills" && at.rel == "." && s.Shared != nil {
+		// The directories of other users are listed without their contents, because there can be many.
+		shared, err := s.listVirtual(ctx, nil, place{at.tree, ".", nil}, false)
+		return append(list, shared...), virtualError(err)
 	}
 	return list, err
 }
@@ -200,17 +226,21 @@ func (s *Space) listTop(ctx context.Context, recursive bool) ([]Entry, error) {
 	return list, nil
 }
 
-func (s *Space) listServers(ctx context.Context, list []Entry, dir string, recursive bool) ([]Entry, error) {
-	entries, err := s.servers.ReadDir(ctx, dir)
+// listVirtual appends the entries of a directory that is made on demand to list.
+func (s *Space) listVirtual(ctx context.Context, list []Entry, at place, recursive bool) ([]Entry, error) {
+	entries, err := s.virtual(at).ReadDir(ctx, at.rel)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		rel := path.Join(dir, e.Name)
-		e.Path = path.Join("/servers", rel)
-		list = append(list, e)
+		in := at
+		in.rel = path.Join(at.rel, e.Name)
+		e.Path = in.String()
+		if list = append(list, e); len(list) > maxList {
+			return nil, errLong
+		}
 		if recursive && e.IsDir {
-			if list, err = s.listServers(ctx, list, rel, true); err != nil {
+			if list, err = s.listVirtual(ctx, list, in, true); err != nil {
 				return nil, err
 			}
 		}

@@ -43,6 +43,10 @@ func (l *loader) load(specifier, from string) (string, error) {
 			name = dir + "/" + name
 		}
 		name = strings.TrimPrefix(path.Clean(name), "/home/sandboxuser")
+		if absolute && strings.HasPrefix(from, sharedSkills) && !strings.HasPrefix(name, sharedSkills) && !strings.HasPrefix(name, "/workspace/") {
+			// It would be another skill for each user of the shared one.
+			return "", errorf("import its own files by relative paths, './name.js'", "cannot import %q: a skill of another user imports no skill of yours", specifier)
+		}
 		if strings.HasPrefix(name, "/skills/") || strings.HasPrefix(name, "/workspace/") {
 			return l.file(specifier, name)
 		}
@@ -62,6 +66,9 @@ func (l *loader) load(specifier, from string) (string, error) {
 	}
 	return l.npm(specifier)
 }
+
+// sharedSkills begins the paths of skills of other users.
+const sharedSkills = "/skills/@"
 
 // serverPath cuts the path prefix of the servers off a specifier.
 func serverPath(name string) (string, bool) {

@@ -65,6 +65,7 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 	}
 	e.privacy = s.opt.Privacy.In(user, session)
 	e.space = files.NewSpace(e.skills, e.workspace, &declarations{s, user})
+	e.space.Shared = saved.Shared(user)
 	e.space.Keep = func(ctx context.Context, old, data []byte) ([]byte, error) {
 		if !utf8.Valid(data) {
 			return data, nil

@@ -25,7 +25,8 @@ import (
 type History interface {
 	// AddSkillVersion stores a content with the archive of its files, unless the skill has a version with the same digest. It sets Num, Bytes, Created
 	// and Used. is is the stored version; added reports whether it is new. A version of the state versions.Kept becomes the version in use. The error
-	// wraps versions.ErrFull or task.ErrQuota if the user has reached a bound.
+	// wraps versions.ErrFull or task.ErrQuota if the user has reached a bound. A version with a Base is a proposal: the error wraps versions.ErrBase if Base is
+	// neither the version that others see nor the newest proposal.
 	AddSkillVersion(ctx context.Context, user string, v versions.Version, files []byte) (is versions.Version, added bool, err error)
 	// SkillVersions returns the versions of a skill, or of all skills of the user if name is empty, ordered by name, the newest first.
 	SkillVersions(ctx context.Context, user, name string) ([]versions.Version, error)
@@ -42,6 +43,22 @@ type History interface {
 	SetSkillTested(ctx context.Context, user, name string, t versions.Tested) error
 	// SetSkillPromoted stores that a skill is a tool of its user's clients, or that it is none if p is nil.
 	SetSkillPromoted(ctx context.Context, user, name string, p *versions.Promoted) error
+	// ShareSkill adds a share of an owner's skill, or changes its role. num becomes the version that others see if the skill is not shared yet. shared is the
+	// version that others see. The error wraps versions.ErrNotFound, versions.ErrState for a version that is not kept, or versions.ErrShares.
+	ShareSkill(ctx context.Context, owner string, of versions.Share, num int) (shared int, err error)
+	// UnshareSkill ends a share, or all shares of the skill if with is empty. It returns the number of shares that have ended.
+	UnshareSkill(ctx context.Context, owner, name, with string) (ended int, err error)
+	// MoveShared makes a version of a shared skill the one that others see in place of the version from. A proposal becomes kept, and older ones are refused.
+	// The error wraps versions.ErrBase if others see another version than from by now, versions.ErrNotFound or versions.ErrState.
+	MoveShared(ctx context.Context, owner, name string, from, to int) error
+	// SkillShares returns the shares of an owner's skill, or of all skills of the owner if name is empty, ordered by name and grantee.
+	SkillShares(ctx context.Context, owner, name string) ([]versions.Share, error)
+	// SharedSkills returns the skills that owners share with any of the grantees, once for each share, with the version that user has accepted. If owner is not
+	// empty, the result has only skills of the owner. Otherwise it has those that the user has accepted and, for each grantee, at most versions.MaxListed others.
+	SharedSkills(ctx context.Context, user, owner string, grantees []string) ([]versions.Shared, error)
+	// AcceptSkill stores that a user accepts a content of an owner's skill, or none if digest is empty. The error wraps versions.ErrShares if the user has
+	// reached the bound.
+	AcceptSkill(ctx context.Context, user, owner, name, digest string) error
 }
 
 // Bounds of the content of a skill of which a version is stored.

@@ -24,7 +24,7 @@ func stored(t *testing.T, dir string) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	s, err := Open(filepath.Join(dir, "skills"), files.Limits{}, func() (History, error) { return store, nil })
+	s, err := Open(filepath.Join(dir, "skills"), files.Limits{}, Options{History: func() (History, error) { return store, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

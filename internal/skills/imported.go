@@ -47,8 +47,13 @@ func (s *Store) Hold(ctx context.Context, user, name string, c Content, origin v
 	return v, err
 }
 
-// Held returns the versions that are held of a user's skill, or of all skills if name is empty; see [Store.Versions].
+// Held returns the versions that are held of a user's skill, by its name or path, or of all skills if name is empty; see [Store.Versions].
 func (s *Store) Held(ctx context.Context, user, name string) (held []versions.Version, err error) {
+	if name != "" {
+		if key, err := s.Key(ctx, user, name); err == nil {
+			name = key
+		}
+	}
 	all, err := s.Versions(ctx, user, name)
 	for _, v := range all {
 		if v.State == versions.Held {
@@ -96,10 +101,18 @@ func (s *Store) Present(ctx context.Context, user, name string, origin *versions
 }
 
 // Approve makes a held content the present one of its skill. digest identifies what a person has seen; by is that person. Older versions that are held of the
-// same source are refused with it. The content that is replaced stays in the history.
+// same source are refused with it. The content that is replaced stays in the history. A proposal becomes what others see of the skill, and the user's own files
+// stay as they are. Of another user's skill, the content that others see is accepted, or a proposal is approved; the error then wraps ErrRole without the role.
 func (s *Store) Approve(ctx context.Context, user, name, digest, by string) (versions.Version, error) {
 	fail := func(err error) (versions.Version, error) {
 		return versions.Version{}, fmt.Errorf("approve skill %q: %w", name, err)
+	}
+	if IsShared(name) {
+		v, err := s.approveOther(ctx, user, name, digest)
+		if err != nil {
+			return fail(err)
+		}
+		return v, nil
 	}
 	held, err := s.Held(ctx, user, name)
 	if err != nil {
@@ -108,11 +121,17 @@ func (s *Store) Approve(ctx context.Context, user, name, digest, by string) (ver
 	var v versions.Version
 	for _, h := range held {
 		if h.Digest == digest {
-			v = h
+			v, name = h, h.Name
 		}
 	}
 	if v.Num == 0 {
 		return fail(ErrNotHeld)
+	}
+	if v.Base > 0 {
+		if v, err = s.approveProposal(ctx, user, name, digest); err != nil {
+			return fail(err)
+		}
+		return v, nil
 	}
 	_, c, err := s.Version(ctx, user, name, v.Num)
 	if err != nil {
@@ -142,12 +161,16 @@ func (s *Store) Approve(ctx context.Context, user, name, digest, by string) (ver
 	return v, nil
 }
 
-// Refuse refuses everything that is held of a user's skill, and returns it.
+// Refuse refuses everything that is held of a user's skill, and returns it. Of another user's skill, it refuses the proposals that the user may decide about, or
+// else the skill is no longer in use for the user.
 func (s *Store) Refuse(ctx context.Context, user, name string) ([]versions.Version, error) {
+	if IsShared(name) {
+		return s.refuseOther(ctx, user, name)
+	}
 	held, err := s.Held(ctx, user, name)
 	for _, v := range held {
 		if err == nil {
-			err = s.SetState(ctx, user, name, v.Num, versions.Held, versions.Refused)
+			err = s.SetState(ctx, user, v.Name, v.Num, versions.Held, versions.Refused)
 		}
 	}
 	if err != nil {

@@ -26,6 +26,7 @@ type Entry struct {
 	// Result is "passed" or "failed" if the present content was tested, "changed" if only an earlier one was, "untested" otherwise.
 	Result   string `json:"result" enum:"passed,failed,changed,untested"`
 	Promoted bool   `json:"promoted,omitempty"` // whether the present content is a tool of MCP clients
+	Shared   *Other `json:"shared,omitempty"`   // how another user shares the skill; nil for a skill of the user's own
 }
 
 // The values of Entry.Result.
@@ -36,7 +37,7 @@ const (
 	Untested = "untested"
 )
 
-// Overview returns the skills of a user with what is known of them, sorted by path. It records nothing.
+// Overview returns the skills of a user with what is known of them, sorted by path, and after them those that other users share. It records nothing.
 func (s *Store) Overview(ctx context.Context, user string) ([]Entry, error) {
 	history, err := s.openHistory()
 	if err != nil {
@@ -67,7 +68,20 @@ func (s *Store) Overview(ctx context.Context, user string) ([]Entry, error) {
 		}
 		entries = append(entries, entryOf(all[i], digest, known, statuses[all[i].key()]))
 	}
-	return entries, nil
+	others, err := s.Others(ctx, user, "")
+	for i := range others {
+		entries = append(entries, others[i].entry())
+	}
+	return entries, err
+}
+
+// entry is another user's skill in a list. It has no description: that is a text of a person whom the user may not trust yet.
+func (o *Other) entry() Entry {
+	k := Skill{Name: o.name(), Path: o.Path, Kind: Folder}
+	if isModule(o.Name) {
+		k.Name, k.Kind = strings.TrimSuffix(k.Name, path.Ext(k.Name)), Module
+	}
+	return Entry{Skill: k, Current: o.use(), Result: Untested, Shared: o}
 }
 
 func entryOf(k Skill, digest string, known []versions.Version, status versions.Status) Entry {
@@ -122,7 +136,7 @@ func (s *Store) Key(ctx context.Context, user, name string) (string, error) {
 	if failed != nil {
 		return "", failed
 	}
-	key := strings.TrimPrefix(strings.TrimPrefix(path.Clean("/"+name), "/skills/"), "/")
+	key := inside(name)
 	for _, key := range []string{key, key + ".js", key + ".ts", key + ".mjs", key + ".cjs"} {
 		switch all, err := history.SkillVersions(ctx, user, key); {
 		case err != nil:
@@ -158,7 +172,7 @@ func (s *Store) Restore(ctx context.Context, user, name string, num int, author 
 }
 
 // Remove removes the files of a user's skill. Its content is stored first, so that Restore brings it back; with forget, its history is removed as well. A
-// removed skill is not promoted.
+// removed skill is neither promoted nor shared.
 func (s *Store) Remove(ctx context.Context, user, name, author string, forget bool) error {
 	history, err := s.openHistory()
 	if err != nil {
@@ -183,6 +197,9 @@ func (s *Store) Remove(ctx context.Context, user, name, author string, forget bo
 	}
 	if forget {
 		return history.DeleteSkill(ctx, user, key)
+	}
+	if _, err := history.UnshareSkill(ctx, user, key, ""); err != nil {
+		return err
 	}
 	return history.SetSkillPromoted(ctx, user, key, nil)
 }

@@ -2,19 +2,27 @@ package skills
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/search"
+	"mcp-code-exec-harness/internal/files"
 )
 
 // leastWords is the least score of a skill that is found. It leaves out skills that share only vague words with a request. It was chosen with the
 // requests of testdata/find/natural.txt and requests.txt.
 const leastWords = 0.35
 
-// Search returns the skills of a user that fit a request in words, the best first and at most limit, and the number of the user's skills. Skills with a
-// problem are left out and not counted. A request that no skill fits finds none.
+// Bounds of what a search takes from other users, however much they share.
+const (
+	maxOthers   = 200 // maximum number of skills of other users that are ranked; the owners take turns
+	othersShare = 3   // reciprocal of the share of results that other users can take from fitting own skills; at least one result
+)
+
+// Search returns the skills of a user that fit a request in words, the best first and at most limit, and the number of the user's skills. After the user's own
+// come those of others that programs of the user may use. Skills with a problem are left out and not counted. A request that no skill fits finds none.
 func (s *Store) Search(ctx context.Context, user, request string, limit int) (found []Skill, all int, err error) {
 	list, err := s.List(user)
 	if err != nil {
@@ -29,7 +37,48 @@ func (s *Store) Search(ctx context.Context, user, request string, limit int) (fo
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	return Rank(usable, request, limit), len(usable), nil
+	others, err := s.usable(ctx, user)
+	if err != nil {
+		return nil, 0, err
+	}
+	found = Rank(usable, request, limit)
+	own := min(len(found), limit-min(max(1, limit/othersShare), limit-1))
+	theirs := Rank(others, request, limit-own)
+	found = append(found[:min(len(found), limit-len(theirs))], theirs...)
+	return found, len(usable) + len(others), nil
+}
+
+// usable describes the skills of other users that programs of a user may use, at most maxOthers.
+func (s *Store) usable(ctx context.Context, user string) (all []Skill, err error) {
+	others, err := s.Others(ctx, user, "")
+	if err != nil {
+		return nil, err
+	}
+	turns := map[string]int{}
+	turn := make([]int, len(others))
+	order := []int{}
+	for i, o := range others {
+		if o.use() > 0 {
+			turn[i] = turns[o.Owner]
+			turns[o.Owner]++
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return turn[a] - turn[b] })
+	for _, i := range order[:min(len(order), maxOthers)] {
+		c, err := s.used(ctx, &others[i])
+		if err != nil {
+			var gone *files.Error
+			if errors.As(err, &gone) {
+				continue
+			}
+			return nil, err
+		}
+		if k := others[i].Describe(c); k.Problem == "" {
+			all = append(all, k)
+		}
+	}
+	return all, nil
 }
 
 // Rank returns the skills of a list that fit a request in words, the best first and at most limit.

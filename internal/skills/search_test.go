@@ -27,7 +27,7 @@ func lines(t testing.TB, name string) (all [][2]string) {
 // manySkills returns a store in which a user has the skills of testdata/find/skills.txt.
 func manySkills(t testing.TB) *Store {
 	t.Helper()
-	saved, err := Open(t.TempDir(), files.Limits{}, nil)
+	saved, err := Open(t.TempDir(), files.Limits{}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

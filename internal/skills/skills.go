@@ -19,17 +19,32 @@ import (
 // Store holds the skills of all users. It is safe for concurrent use.
 type Store struct {
 	base    *files.Base
+	opt     Options
 	history func() (History, error) // nil: there is none
+	shared  contents                // contents of other users' skills
 }
 
-// Open opens the skills in a directory of the host, creating it if it does not exist. history opens the store of versions at the first use; without it, the
-// methods that need a history return errors.
-func Open(dir string, limits files.Limits, history func() (History, error)) (*Store, error) {
-	base, err := files.OpenBase(dir, files.Options{Limits: limits, Section: "skills", Durable: true})
+// Options are optional parts of a Store. The zero value is ready to use.
+type Options struct {
+	// History opens the store of versions at the first use; without it, the methods that need a history return errors, and nothing is shared.
+	History func() (History, error)
+	Teams   map[string][]string // users of teams, by the name of the team
+	// Trusted are users whose shared skills need no review: versions.Everyone, team:NAME, user:ID or ID.
+	Trusted []string
+}
+
+// Open opens the skills in a directory of the host, creating it if it does not exist.
+func Open(dir string, limits files.Limits, o Options) (*Store, error) {
+	base, err := files.OpenBase(dir, files.Options{Limits: limits, Section: "skills", Durable: true, Reserved: files.SharedPrefix})
 	if err != nil {
 		return nil, err
 	}
-	return &Store{base, history}, nil
+	var trusted []string
+	for _, with := range o.Trusted {
+		trusted = append(trusted, grantee(with))
+	}
+	o.Trusted = trusted
+	return &Store{base: base, opt: o, history: o.History}, nil
 }
 
 // Dir returns the skills directory of a user. Nothing is created before the first write. The caller closes the Dir.
@@ -130,9 +145,14 @@ func (s *Store) find(user, name string) (d *files.Dir, k Skill, err error) {
 	return d, k, nil
 }
 
+// inside returns the name or path of a skill without /skills.
+func inside(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path.Clean("/"+name), "/skills/"), "/")
+}
+
 // pick returns the skill with a name or path.
 func pick(all []Skill, name string) (Skill, error) {
-	want := strings.TrimPrefix(strings.TrimPrefix(path.Clean("/"+name), "/skills/"), "/")
+	want := inside(name)
 	var found []Skill
 	for _, k := range all {
 		if k.Path == "/skills/"+want {
@@ -153,6 +173,11 @@ func pick(all []Skill, name string) (Skill, error) {
 
 // manifest is the file that makes a folder a skill.
 const manifest = "SKILL.md"
+
+// reader reads files of skills: a directory, or a Content.
+type reader interface {
+	ReadFile(p string, offset, length int64) ([]byte, error)
+}
 
 func list(d *files.Dir) ([]Skill, error) {
 	entries, err := d.ReadDir(context.Background(), ".", true)
@@ -208,7 +233,7 @@ func isModule(name string) bool {
 	return false
 }
 
-func module(d *files.Dir, e files.Entry) Skill {
+func module(d reader, e files.Entry) Skill {
 	k := Skill{
 		Name: strings.TrimSuffix(e.Path, path.Ext(e.Path)), Path: "/skills/" + e.Path, Kind: Module, Bytes: e.Size,
 	}
@@ -229,7 +254,7 @@ func module(d *files.Dir, e files.Entry) Skill {
 	return k
 }
 
-func text(d *files.Dir, p string) (string, error) {
+func text(d reader, p string) (string, error) {
 	data, err := d.ReadFile(p, 0, maxSource)
 	var e *files.Error
 	switch {
@@ -244,7 +269,7 @@ func text(d *files.Dir, p string) (string, error) {
 	return strings.ToValidUTF8(string(data), ""), nil
 }
 
-func folder(d *files.Dir, dir string, entries []files.Entry) Skill {
+func folder(d reader, dir string, entries []files.Entry) Skill {
 	k := Skill{Name: dir, Path: "/skills/" + dir, Kind: Folder}
 	for _, e := range entries {
 		rel, ok := strings.CutPrefix(e.Path, dir+"/")

@@ -18,7 +18,7 @@ import (
 // setup returns a store with files of alice.
 func setup(t *testing.T, texts map[string]string) *Store {
 	t.Helper()
-	s, err := Open(t.TempDir(), files.Limits{}, nil)
+	s, err := Open(t.TempDir(), files.Limits{}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestShow(t *testing.T) {
 func TestUnreadableSkill(t *testing.T) {
 	t.Parallel()
 	host := t.TempDir()
-	s, err := Open(host, files.Limits{}, nil)
+	s, err := Open(host, files.Limits{}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ const (
 	RateLimit     EventType = "rate_limit"
 	KeyChange     EventType = "key_change"
 	ServerChange  EventType = "server_change"
-	SkillChange   EventType = "skill_change" // a person approved or refused a skill from elsewhere
+	SkillChange   EventType = "skill_change" // a person approved or refused a skill from elsewhere or of another user, or shared one
 	DataDeletion  EventType = "data_deletion"
 	PIIAccess     EventType = "pii_access" // tokens were replaced by their values
 

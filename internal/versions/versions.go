@@ -21,6 +21,10 @@ var (
 	ErrState = errors.New("the version has another state by now")
 	// ErrFull reports a user who has reached a bound.
 	ErrFull = errors.New("the history of skills is full")
+	// ErrShares reports a user who has reached a bound of what users share.
+	ErrShares = errors.New("too many shares")
+	// ErrBase reports that others have moved on from the version that a proposal, or a decision about one, was made from.
+	ErrBase = errors.New("there is a newer version")
 )
 
 // State says what a version is.
@@ -29,7 +33,7 @@ type State string
 // The states of a version.
 const (
 	Kept    State = "kept"    // the version is or was the content of the skill
-	Held    State = "held"    // the version was imported, and waits for a person's review
+	Held    State = "held"    // the version was imported or proposed, and waits for a person's review
 	Refused State = "refused" // a person has refused it
 )
 
@@ -51,6 +55,19 @@ type Version struct {
 	Author  string    `json:"author,omitempty"` // id of the run, or name of the person or source, that made the version
 	Origin  *Origin   `json:"origin,omitempty"` // nil unless the version was imported
 	State   State     `json:"state"`
+	// Base is the number of the version that a proposal was made from; 0 unless another user, Author, has proposed the version.
+	Base int `json:"base,omitempty"`
+}
+
+// From says where a version that waits for a review comes from.
+func (v Version) From() string {
+	switch {
+	case v.Base > 0:
+		return "proposed by " + v.Author
+	case v.Origin != nil:
+		return v.Origin.Source
+	}
+	return v.Author
 }
 
 // Tested is the result of the tests of a skill.

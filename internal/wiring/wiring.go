@@ -173,7 +173,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	})
 	h.tiers = h.openTiers(ctx)
 	h.skills = opened(h, "skills.dir", "a directory that you may write to", func() (*skills.Store, error) {
-		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles), func() (skills.History, error) { return h.store() })
+		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles), skills.Options{History: func() (skills.History, error) { return h.store() }, Teams: cfg.Auth.Teams, Trusted: cfg.Skills.Trusted})
 	}, (*skills.Store).Close)
 	h.workspace = opened(h, "workspace.dir", "a directory that you may write to", func() (*files.Base, error) {
 		limits := limits(cfg.Workspace.MaxBytes, cfg.Workspace.MaxFiles)

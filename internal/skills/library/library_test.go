@@ -58,7 +58,7 @@ const patience = 3 * time.Minute
 func open(t testing.TB, flags map[string]string, servers ...*config.MCPServer) *wiring.Harness {
 	t.Helper()
 	dir := t.TempDir()
-	saved, err := skills.Open(filepath.Join(dir, "skills"), files.Limits{}, nil)
+	saved, err := skills.Open(filepath.Join(dir, "skills"), files.Limits{}, skills.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/versions"
 )
 
-const versionColumns = "name, num, digest, bytes, created, used, author, origin, state"
+const versionColumns = "name, num, digest, bytes, created, used, author, origin, state, base"
 
 func scanVersion(row scanner) (v versions.Version, err error) {
 	return v, scanVersionAnd(row, &v)
@@ -20,7 +20,7 @@ func scanVersion(row scanner) (v versions.Version, err error) {
 
 // scanVersionAnd scans versionColumns into v, and further columns into more.
 func scanVersionAnd(row scanner, v *versions.Version, more ...any) error {
-	to := []any{&v.Name, &v.Num, &v.Digest, &v.Bytes, instant{&v.Created}, instant{&v.Used}, &v.Author, object{&v.Origin}, &v.State}
+	to := []any{&v.Name, &v.Num, &v.Digest, &v.Bytes, instant{&v.Created}, instant{&v.Used}, &v.Author, object{&v.Origin}, &v.State, &v.Base}
 	if err := row.Scan(append(to, more...)...); err != nil {
 		return fmt.Errorf("a version of a skill as it is stored: %w", err)
 	}
@@ -28,8 +28,10 @@ func scanVersionAnd(row scanner, v *versions.Version, more ...any) error {
 }
 
 // AddSkillVersion stores a content of a user's skill with the archive of its files, unless the skill has a version with the same digest. is is the stored
-// version; added reports whether it is new. A version of the state versions.Kept becomes the version in use. The oldest version that is neither in use nor
-// held makes room for one that exceeds versions.MaxOfSkill. The error wraps versions.ErrFull or task.ErrQuota if the user has reached a bound.
+// version; added reports whether it is new. A version of the state versions.Kept becomes the version in use. The oldest version that is neither in use,
+// held nor shared makes room for one that exceeds versions.MaxOfSkill. The error wraps versions.ErrFull or task.ErrQuota if the user has reached a bound. A
+// version with a Base is a proposal for a shared skill: the error wraps versions.ErrBase if Base is neither the version that others see nor the newest
+// proposal that waits for a review.
 func (s *Store) AddSkillVersion(ctx context.Context, user string, v versions.Version, files []byte) (is versions.Version, added bool, err error) {
 	defer wrap(&err, "store a version of skill %q", v.Name)
 	origin, err := json.Marshal(v.Origin)
@@ -45,22 +47,25 @@ func (s *Store) AddSkillVersion(ctx context.Context, user string, v versions.Ver
 		}
 		s.admitVersion(c, user, v, inUse, len(files))
 		c.exec("INSERT INTO skills (user, name) VALUES (?, ?) ON CONFLICT (user, name) DO NOTHING", user, v.Name)
-		var last int
-		c.row("SELECT last FROM skills WHERE user = ? AND name = ? /*+ FOR UPDATE */", []any{user, v.Name}, &last)
+		var last, shared int
+		c.row("SELECT last, shared FROM skills WHERE user = ? AND name = ? /*+ FOR UPDATE */", []any{user, v.Name}, &last, &shared)
 		if inUse, known = c.useVersion(user, v, now, &is); known { // another process was first
 			return
+		}
+		if v.Base > 0 {
+			c.admitProposal(user, v, shared, len(files))
 		}
 		if v.State == versions.Kept {
 			inUse = 0 // the version that was in use is an ordinary one from now on
 		}
 		c.exec(`DELETE FROM skill_versions WHERE user = ?1 AND name = ?2 AND num = (SELECT min(num) FROM skill_versions WHERE user = ?1 AND name = ?2
-			AND state <> 'held' AND num <> ?3) AND (SELECT count(*) FROM skill_versions WHERE user = ?1 AND name = ?2) >= ?4`,
-			user, v.Name, inUse, versions.MaxOfSkill)
+			AND state <> 'held' AND num <> ?3 AND num <> ?5) AND (SELECT count(*) FROM skill_versions WHERE user = ?1 AND name = ?2) >= ?4`,
+			user, v.Name, inUse, versions.MaxOfSkill, shared)
 		is, added = v, true
 		is.Num, is.Bytes, is.Created, is.Used = last+1, int64(len(files)), time.UnixMicro(now).UTC(), time.UnixMicro(now).UTC()
 		c.exec("UPDATE skills SET last = ? WHERE user = ? AND name = ?", is.Num, user, v.Name)
-		c.exec("INSERT INTO skill_versions (user, "+versionColumns+", files) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			user, v.Name, is.Num, v.Digest, is.Bytes, now, now, v.Author, origin, string(v.State), files)
+		c.exec("INSERT INTO skill_versions (user, "+versionColumns+", files) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			user, v.Name, is.Num, v.Digest, is.Bytes, now, now, v.Author, origin, string(v.State), v.Base, files)
 	})
 	if err != nil {
 		return versions.Version{}, false, err
@@ -68,8 +73,8 @@ func (s *Store) AddSkillVersion(ctx context.Context, user string, v versions.Ver
 	return is, added, nil
 }
 
-// useVersion looks for a version with the digest of v. If the found version is kept, and v is, the found version becomes the one in use. known is also
-// true after an error. inUse is the number of the version that was in use, 0 if there is none.
+// useVersion looks for a version with the digest of v. If the found version is kept, and v is, the found version becomes the one in use; so does a refused
+// proposal, because its content is the owner's own now. known is also true after an error. inUse is the number of the version that was in use, 0 if there is none.
 func (c *conn) useVersion(user string, v versions.Version, now int64, found *versions.Version) (inUse int, known bool) {
 	var used int64
 	c.row("SELECT num, used FROM skill_versions WHERE user = ? AND name = ? AND state = 'kept' ORDER BY used DESC, num DESC LIMIT 1", []any{user, v.Name}, &inUse, &used)
@@ -78,10 +83,11 @@ func (c *conn) useVersion(user string, v versions.Version, now int64, found *ver
 		*found, err = scanVersion(row)
 		return err
 	})
-	if known && c.err == nil && v.State == versions.Kept && found.State == versions.Kept && found.Num != inUse {
+	adopted := found.State == versions.Refused && found.Base > 0
+	if known && c.err == nil && v.State == versions.Kept && (found.State == versions.Kept || adopted) && found.Num != inUse {
 		now = max(now, used+1)
-		found.Used = time.UnixMicro(now).UTC()
-		c.exec("UPDATE skill_versions SET used = ? WHERE user = ? AND name = ? AND num = ?", now, user, v.Name, found.Num)
+		found.Used, found.State = time.UnixMicro(now).UTC(), versions.Kept
+		c.exec("UPDATE skill_versions SET used = ?, state = 'kept' WHERE user = ? AND name = ? AND num = ?", now, user, v.Name, found.Num)
 	}
 	return inUse, known || c.err != nil
 }
@@ -90,7 +96,8 @@ func (c *conn) useVersion(user string, v versions.Version, now int64, found *ver
 func (s *Store) admitVersion(c *conn, user string, v versions.Version, inUse, size int) {
 	var count, bytes, others, held int64
 	c.row("SELECT count(*), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM skill_versions WHERE user = ?", []any{user}, &count, &bytes)
-	c.row("SELECT count(*), count(CASE WHEN state = 'held' OR num = ? THEN 1 END) FROM skill_versions WHERE user = ? AND name = ?", []any{inUse, user, v.Name}, &others, &held)
+	c.row("SELECT count(*), count(CASE WHEN state = 'held' OR num = ? OR num = (SELECT shared FROM skills WHERE user = ? AND name = ?) THEN 1 END) FROM skill_versions WHERE user = ? AND name = ?",
+		[]any{inUse, user, v.Name, user, v.Name}, &others, &held)
 	const remedy = "remove skills that are not needed"
 	switch {
 	case c.err != nil:
@@ -155,6 +162,8 @@ func (s *Store) DeleteSkill(ctx context.Context, user, name string) (err error) 
 	return s.write(ctx, 0, func(c *conn) {
 		c.exec("DELETE FROM skill_versions WHERE user = ? AND name = ?", user, name)
 		c.exec("DELETE FROM skills WHERE user = ? AND name = ?", user, name)
+		c.exec("DELETE FROM skill_shares WHERE owner = ? AND name = ?", user, name)
+		c.exec("DELETE FROM skill_accepted WHERE owner = ? AND name = ?", user, name)
 	})
 }
 

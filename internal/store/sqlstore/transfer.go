@@ -42,6 +42,8 @@ var transferred = []table{
 	{name: "confirmations", key: []string{"subject"}},
 	{name: "skills", key: []string{"user", "name"}},
 	{name: "skill_versions", key: []string{"user", "name", "num"}},
+	{name: "skill_shares", key: []string{"owner", "name", "grantee"}},
+	{name: "skill_accepted", key: []string{"user", "owner", "name"}},
 	{name: "usage", key: []string{"span", "slot", "kind", "owner", "server", "name"}},
 }
 

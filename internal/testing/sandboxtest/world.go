@@ -143,7 +143,7 @@ func (w *world) serve(t *testing.T, tmp string) {
 	}
 	t.Cleanup(func() { store.Close() })
 	room := files.Limits{MaxBytes: 1 << 20, MaxFiles: 100}
-	kept, err := skills.Open(filepath.Join(tmp, "skills"), room, nil)
+	kept, err := skills.Open(filepath.Join(tmp, "skills"), room, skills.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,6 +127,9 @@ func Exercise(t *testing.T, o Options, newPlace func(t *testing.T) Place) {
 		"skill versions at once":    skillVersionsAtOnce,
 		"bounds of skills":          skillBounds,
 		"statuses of skills":        skillStatuses,
+		"shares of skills":          skillShares,
+		"proposals of skills":       skillProposals,
+		"bounds of shares":          skillShareBounds,
 		"closed":                    closed,
 	} {
 		t.Run(name, func(t *testing.T) {
