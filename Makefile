@@ -31,6 +31,8 @@ OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-ex
 COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaundering|TestCompilingIsCharged|TestPrograms|TestHostileCode|TestOrdinaryCode|TestLinear|TestLiftAgainstTypeScript|TestHostileSchemas|TestHostileNames|TestGeneratedSchemasCompile|TestOrdinaryPrograms|TestOrdinarySet|TestTokensTold
 # The program of child processes, which starts in a fraction of the time of a test binary, is in the tests' binaries as it is in the product.
 EMBED = -tags embedchild
+# make lint vets the tests, too: go test would do it twice, with the detector and without it, for all that they import.
+TESTED = -vet=off $(EMBED)
 GOTESTSUM = $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg
 
 # What make release builds for, and the address below which its files will be, which the formula of Homebrew needs.
@@ -54,14 +56,14 @@ demo: build ## the main job with embedded defaults: no key, no network
 
 test: childprogram children ## every test; at the end what was skipped, and why
 	CGO_ENABLED=$(if $(RACE),1,0) HARNESS_TEST_CHILDREN=$(if $(RACE),$(CURDIR)/bin/children) \
-		$(GOTESTSUM) --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN) -skip '^($(COMPUTING))$$') $(EMBED) -timeout 20m $(SHARING)
-	$(GOTESTSUM) --jsonfile bin/test-others.json -- $(EMBED) -timeout 20m $(OTHERS)
-	$(if $(RACE),$(GOTESTSUM) -- $(EMBED) -timeout 10m -run '^($(COMPUTING))$$' ./internal/wiring ./internal/program ./internal/catalog)
+		$(GOTESTSUM) --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN) -skip '^($(COMPUTING))$$') $(TESTED) -timeout 20m $(SHARING)
+	$(GOTESTSUM) --jsonfile bin/test-others.json -- $(TESTED) -timeout 20m $(OTHERS)
+	$(if $(RACE),$(GOTESTSUM) -- $(TESTED) -timeout 10m -run '^($(COMPUTING))$$' ./internal/wiring ./internal/program ./internal/catalog)
 	$(if $(filter linux,$(shell $(GO) env GOOS)),$(MAKE) test-process)
 	@sed -n 's/.*"Test":"\([^"]*\)".*"Output":" *[a-z_]*\.go:[0-9]*: \(the seed is [0-9]*\).*/\1: \2/p' bin/test.json bin/test-others.json
 
 test-process: childprogram ## the rules of runs once more, with programs in the process tier
-	HARNESS_TEST_TIER=process $(GOTESTSUM) -- $(EMBED) -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
+	HARNESS_TEST_TIER=process $(GOTESTSUM) -- $(TESTED) -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
 
 test-postgres: childprogram ## the tests of runs, tasks and crashes with stores in PostgreSQL, which it starts: postgresql (Debian)
 	HARNESS_TEST_STORE=postgres $(GOTESTSUM) -- $(EMBED) -timeout 15m -run '^(TestRule|TestCrash|TestApproval|TestTask)' ./internal/wiring
