@@ -353,7 +353,7 @@ func (b *evalBench) load(dir string) (*config.Config, error) {
 		return nil, err
 	}
 	cfg.Store.URL, cfg.Workspace.Dir = "sqlite:"+filepath.Join(dir, "data", "harness.db"), filepath.Join(dir, "data", "workspace")
-	cfg.PII.Vault, cfg.Telemetry, cfg.Approvals.Webhook = "memory", config.Telemetry{}, ""
+	cfg.PII.Vault, cfg.Telemetry, cfg.Approvals.Webhook = "store", config.Telemetry{}, "" // a vault in memory begins with a random number
 	if b.user != nil {
 		own := cfg.Model
 		cfg.Model = *b.user

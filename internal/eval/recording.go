@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -67,7 +68,14 @@ type Result struct {
 // DecodeRecording reads a recording.
 func DecodeRecording(rd io.Reader) (*Recording, error) {
 	rec := new(Recording)
-	if err := json.NewDecoder(rd).Decode(rec); err != nil {
+	text, err := io.ReadAll(rd)
+	if err == nil {
+		var compact bytes.Buffer // JSON within turns is as the model wrote it, without the indentation of the file
+		if err = json.Compact(&compact, text); err == nil {
+			err = json.Unmarshal(compact.Bytes(), rec)
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read recording: %w", err)
 	}
 	switch {

@@ -98,7 +98,7 @@ func meanOf(all, observed []float64) Interval {
 		squares += (v - center) * (v - center)
 	}
 	half := student(i.N-1) * math.Sqrt(squares/float64(i.N-1)/float64(i.N))
-	i.Low, i.High = center-half, center+half
+	i.Low, i.High = max(0, center-half), center+half // no figure is negative
 	return i
 }
 
