@@ -125,6 +125,10 @@ func (c *evalCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer os.RemoveAll(bench.dir)
+	bench.free = make(chan string, o.Parallel)
+	for i := range o.Parallel {
+		bench.free <- filepath.Join(bench.dir, fmt.Sprintf("trial-%d", i+1))
+	}
 	o.Open = bench.open
 	progress := a.progress("working the tasks")
 	o.Ended = func(_ *eval.Trial, ended, of int) { progress.did(fmt.Sprintf("%d of %d trials", ended, of)) }
@@ -285,23 +289,28 @@ type evalBench struct {
 	suite *eval.Suite
 	user  *config.Model // the user's settings of models that are asked; nil if none is
 	dir   string        // directory of all trials
+	// free has the directories that no trial uses. Trials use the same few, because lists of tools are cached by the directory of their server.
+	free chan string
 }
 
 const evalSession = "eval"
 
 // evalHarness implements eval.Harness.
 type evalHarness struct {
-	a   *app
+	b   *evalBench
 	h   harness
 	dir string
 }
 
 // open copies the folder harness of the suite, and opens a harness on the copy.
 func (b *evalBench) open(ctx context.Context) (_ eval.Harness, err error) {
-	dir, err := os.MkdirTemp(b.dir, "trial-")
-	if err != nil {
-		return nil, err
-	}
+	opened := &evalHarness{b: b, dir: <-b.free} // there is one for each trial that may be under way
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
+	dir := opened.dir
 	files, err := fs.Sub(b.suite.Files, "harness")
 	if err == nil {
 		err = os.CopyFS(dir, files)
@@ -320,15 +329,13 @@ func (b *evalBench) open(ctx context.Context) (_ eval.Harness, err error) {
 	if cache := b.a.env("HARNESS_CACHE_DIR"); cache != "" {
 		out.CacheDir = b.a.path(cache)
 	}
-	h, err := join(ctx, cfg, out)
-	if err != nil {
+	if opened.h, err = join(ctx, cfg, out); err != nil {
 		return nil, usage(err)
 	}
-	opened := &evalHarness{b.a, h, dir}
-	h.EnsureTools(ctx, runs.DefaultUser)
-	for _, s := range h.Servers().Servers() {
+	opened.h.EnsureTools(ctx, runs.DefaultUser)
+	for _, s := range opened.h.Servers().Servers() {
 		if unavailable(s) {
-			return nil, errors.Join(fmt.Errorf("%w: server %s of the suite: %s", part.ErrUnavailable, s.Name, firstLine(s.Reason)), opened.Close())
+			return nil, fmt.Errorf("%w: server %s of the suite: %s", part.ErrUnavailable, s.Name, firstLine(s.Reason))
 		}
 	}
 	return opened, nil
@@ -385,7 +392,7 @@ func (e *evalHarness) Work(
 		return hidden, shown, err
 	}
 	if len(files) > 0 {
-		area, err := (&filesArg{ID: evalSession, User: runs.DefaultUser}).open(ctx, e.a, e.h, tasks, true)
+		area, err := (&filesArg{ID: evalSession, User: runs.DefaultUser}).open(ctx, e.b.a, e.h, tasks, true)
 		if err != nil {
 			return hidden, shown, err
 		}
@@ -418,8 +425,13 @@ func (e *evalHarness) Execute(ctx context.Context, code string, value json.RawMe
 }
 
 // Close implements eval.Harness.
-func (e *evalHarness) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	return errors.Join(e.h.Close(ctx), os.RemoveAll(e.dir))
+func (e *evalHarness) Close() (err error) {
+	if e.h != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		err = e.h.Close(ctx)
+	}
+	err = errors.Join(err, os.RemoveAll(e.dir))
+	e.b.free <- e.dir
+	return err
 }
