@@ -235,7 +235,7 @@ func (r *Report) Met() bool { return !slices.ContainsFunc(r.Verdicts, func(v Ver
 // Unrecorded returns the tasks whose dialogues could not be recorded.
 func (r *Report) Unrecorded() (names []string) {
 	for _, t := range r.Results {
-		if t.unrecorded {
+		if t.Unrecorded {
 			names = append(names, t.Task)
 		}
 	}

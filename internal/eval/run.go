@@ -80,8 +80,8 @@ type Trial struct {
 	Programs int      `json:"programs"`
 	Calls    int      `json:"calls"` // tool calls of programs
 	TimeMS   float64  `json:"timeMs"`
-
-	unrecorded bool // the dialogue was not recorded, although it should have been
+	// Unrecorded reports that the dialogue could not be recorded, because the last request had no answer.
+	Unrecorded bool `json:"unrecorded,omitempty"`
 }
 
 const (
@@ -249,7 +249,7 @@ func (r *runner) trial(ctx context.Context, j job) (t *Trial, err error) {
 	}
 	t.Reason = clip.Text(t.Reason, maxReason)
 	if record != nil {
-		t.unrecorded = !record.end(j.task.Name, j.repetition)
+		t.Unrecorded = !record.end(j.task.Name, j.repetition)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
