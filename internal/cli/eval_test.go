@@ -239,25 +239,29 @@ func TestEvalRegressions(t *testing.T) {
 			"answers for hasty, which reads no definitions", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", strings.Replace(string(own), "[__demo-server, crm,", "["+renamedServer+", crm,", 1))
 			},
-			map[string]string{"account-manager": "recording", "denied-post": ""}, `the result of execute_code differs in line 2: recorded "\"Tariq Cohen\""`,
+			map[string]string{"account-manager": "recording", "denied-post": ""},
+			`the result of execute_code differs in line 2: recorded "\"Tariq Cohen\""`,
 		},
 		{
 			"the limit of turns", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", strings.Replace(string(own), "maxTurns: 12", "maxTurns: 2", 1))
 			},
-			map[string]string{"account-manager": "limit", "denied-post": "limit"}, "the budget of 2 turns (model.maxTurns) is used up",
+			map[string]string{"account-manager": "limit", "denied-post": "limit"},
+			"the budget of 2 turns (model.maxTurns) is used up",
 		},
 		{
 			"the limit of calls", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", string(own)+"\nsandbox: {maxCalls: 1}\n")
 			},
-			map[string]string{"account-manager": "", "denied-post": "recording"}, "sandbox.maxCalls",
+			map[string]string{"account-manager": "", "denied-post": "recording"},
+			"sandbox.maxCalls",
 		},
 		{
 			"the policy", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", strings.Replace(string(own), "action: deny", "action: ask", 1))
 			},
-			map[string]string{"account-manager": "", "denied-post": "approval"}, "waits for an approval",
+			map[string]string{"account-manager": "", "denied-post": "approval"},
+			"waits for an approval",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -17,13 +17,13 @@ type Comparison struct {
 
 // ModelChange compares the figures of a model. Figures of one trial are means.
 type ModelChange struct {
-	Name    string    `json:"name"`
-	Before  string    `json:"before"` // name in the earlier report
-	Success [2]float64 `json:"success"` // before and now, as in the following
+	Name    string      `json:"name"`
+	Before  string      `json:"before"`  // name in the earlier report
+	Success [2]float64  `json:"success"` // before and now, as in the following
 	CostUSD *[2]float64 `json:"costUsd,omitempty"`
-	Tokens  [2]float64 `json:"tokens"` // input and output
-	Turns   [2]float64 `json:"turns"`
-	Calls   [2]float64 `json:"calls"`
+	Tokens  [2]float64  `json:"tokens"` // input and output
+	Turns   [2]float64  `json:"turns"`
+	Calls   [2]float64  `json:"calls"`
 	// Distinct reports that the intervals of the success do not overlap, so that chance is an unlikely reason of the change.
 	Distinct bool `json:"distinct"`
 }

@@ -36,10 +36,10 @@ type ModelReport struct {
 	Recorded  bool           `json:"recorded"` // whether a recording was played, so that no model was asked
 	Trials    int            `json:"trials"`
 	Succeeded int            `json:"succeeded"`
-	Success   Interval       `json:"success"`             // share of trials that succeeded
-	Failures  map[string]int `json:"failures"`            // number of failures by kind
-	TotalUSD  *float64       `json:"totalUsd,omitempty"`  // cost of all trials; absent if a price is not known
-	CostUSD   *Interval      `json:"costUsd,omitempty"`   // of one trial, as are the following
+	Success   Interval       `json:"success"`            // share of trials that succeeded
+	Failures  map[string]int `json:"failures"`           // number of failures by kind
+	TotalUSD  *float64       `json:"totalUsd,omitempty"` // cost of all trials; absent if a price is not known
+	CostUSD   *Interval      `json:"costUsd,omitempty"`  // of one trial, as are the following
 	Input     Interval       `json:"inputTokens"`
 	Output    Interval       `json:"outputTokens"`
 	Turns     Interval       `json:"turns"`
@@ -82,11 +82,11 @@ func Wilson(k, n int) (low, high float64) {
 
 // meanOf returns the mean of all values, and the interval of those that are observations: mean ± t·s/√n by Student's distribution.
 func meanOf(all, observed []float64) Interval {
-	average := func(values []float64) (mean float64) {
+	average := func(values []float64) (sum float64) {
 		for _, v := range values {
-			mean += v / float64(len(values))
+			sum += v
 		}
-		return mean
+		return sum / float64(max(len(values), 1))
 	}
 	i := Interval{Mean: average(all), N: len(observed)}
 	i.Low, i.High = i.Mean, i.Mean
@@ -187,7 +187,12 @@ func sumUp(m Model, trials []*Trial) ModelReport {
 			}
 			return *t.CostUSD
 		})
-		total := cost.Mean * float64(len(all))
+		total := 0.0
+		for _, t := range all {
+			if t.CostUSD != nil {
+				total += *t.CostUSD
+			}
+		}
 		r.CostUSD, r.TotalUSD = &cost, &total
 	}
 	return r
@@ -230,7 +235,9 @@ func (r *Report) judge(m *ModelReport, t Thresholds) {
 }
 
 // Met reports whether all thresholds are met.
-func (r *Report) Met() bool { return !slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return !v.Met }) }
+func (r *Report) Met() bool {
+	return !slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return !v.Met })
+}
 
 // Unrecorded returns the tasks whose dialogues could not be recorded.
 func (r *Report) Unrecorded() (names []string) {
