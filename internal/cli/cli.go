@@ -123,8 +123,8 @@ func (commands) Help() string {
   harness exec -e 'return 1 + 1'
   harness exec --json analysis.ts
 
-Exit codes: 0 done, 1 the run or task failed, 2 usage or configuration, 3 a dependency is missing or unreachable,
-4 waiting for an approval, 130 interrupted, 143 terminated.`
+Exit codes: 0 done, 1 the run or task failed, or a threshold of eval is not met, 2 usage or configuration, 3 a dependency
+is missing or unreachable, 4 waiting for an approval, 130 interrupted, 143 terminated.`
 }
 
 // app is passed to every command. Its Stdout and Stderr write to those of World, safely for terminals.
