@@ -8,21 +8,19 @@ import (
 
 // Comparison says what differs from an earlier report.
 type Comparison struct {
-	Models []ModelChange `json:"models"`
-	Worse  []TaskChange  `json:"worse"`  // tasks with a lower share of successes, in the order of this report
-	Better []TaskChange  `json:"better"` // tasks with a higher one
-	Gone   []string      `json:"gone"`   // tasks that are in the earlier report alone
-	New    []string      `json:"new"`    // tasks that are in this report alone
+	Models     []ModelChange `json:"models"`
+	Worse      []TaskChange  `json:"worse"`      // tasks with a lower share of successes, in the order of this report
+	Better     []TaskChange  `json:"better"`     // tasks with a higher one
+	Uncompared []string      `json:"uncompared"` // tasks that are not in both reports
 }
 
-// ModelChange compares the figures of a model. Figures of one trial are means.
+// ModelChange compares the figures of a model. Each pair is the figure before and now; those of one trial are means.
 type ModelChange struct {
 	Name    string      `json:"name"`
-	Before  string      `json:"before"`  // name in the earlier report
-	Success [2]float64  `json:"success"` // before and now, as in the following
+	Before  string      `json:"before"` // name in the earlier report
+	Success [2]float64  `json:"success"`
 	CostUSD *[2]float64 `json:"costUsd,omitempty"`
 	Tokens  [2]float64  `json:"tokens"` // input and output
-	Turns   [2]float64  `json:"turns"`
 	Calls   [2]float64  `json:"calls"`
 	// Distinct reports that the intervals of the success do not overlap, so that chance is an unlikely reason of the change.
 	Distinct bool `json:"distinct"`
@@ -72,7 +70,7 @@ func scoresOf(trials []*Trial) map[scored]score {
 
 // compare compares models of the same name. If both reports have one model, it compares these, whatever their names are.
 func compare(before, now *Report) *Comparison {
-	c := &Comparison{Models: []ModelChange{}, Worse: []TaskChange{}, Better: []TaskChange{}, Gone: []string{}, New: []string{}}
+	c := &Comparison{Models: []ModelChange{}, Worse: []TaskChange{}, Better: []TaskChange{}, Uncompared: []string{}}
 	was, is := scoresOf(before.Results), scoresOf(now.Results)
 	for _, m := range now.Models {
 		i := slices.IndexFunc(before.Models, func(o ModelReport) bool { return o.Name == m.Name })
@@ -86,8 +84,7 @@ func compare(before, now *Report) *Comparison {
 		change := ModelChange{
 			Name: m.Name, Before: o.Name, Success: [2]float64{o.Success.Mean, m.Success.Mean},
 			Tokens: [2]float64{o.Input.Mean + o.Output.Mean, m.Input.Mean + m.Output.Mean},
-			Turns:  [2]float64{o.Turns.Mean, m.Turns.Mean}, Calls: [2]float64{o.Calls.Mean, m.Calls.Mean},
-			Distinct: o.Success.High < m.Success.Low || m.Success.High < o.Success.Low,
+			Calls:  [2]float64{o.Calls.Mean, m.Calls.Mean}, Distinct: o.Success.High < m.Success.Low || m.Success.High < o.Success.Low,
 		}
 		if o.CostUSD != nil && m.CostUSD != nil {
 			change.CostUSD = &[2]float64{o.CostUSD.Mean, m.CostUSD.Mean}
@@ -111,14 +108,9 @@ func compare(before, now *Report) *Comparison {
 		}
 	}
 	old, current := tasksOf(before.Results), tasksOf(now.Results)
-	for _, name := range old {
-		if !slices.Contains(current, name) {
-			c.Gone = append(c.Gone, name)
-		}
-	}
-	for _, name := range current {
-		if !slices.Contains(old, name) {
-			c.New = append(c.New, name)
+	for _, name := range tasksOf(slices.Concat(now.Results, before.Results)) {
+		if !slices.Contains(old, name) || !slices.Contains(current, name) {
+			c.Uncompared = append(c.Uncompared, name)
 		}
 	}
 	return c
@@ -140,7 +132,7 @@ func (c *Comparison) markdown(b *strings.Builder) {
 	if len(c.Models) == 0 {
 		b.WriteString("\nThe reports have no model in common.\n")
 	} else {
-		b.WriteString("\n| model | success | cost of a task | tokens | turns | calls |\n|---|---|---|---|---|---|\n")
+		b.WriteString("\n| model | success | cost of a task | tokens | calls |\n|---|---|---|---|---|\n")
 	}
 	for _, m := range c.Models {
 		cost := "unknown"
@@ -152,7 +144,7 @@ func (c *Comparison) markdown(b *strings.Builder) {
 			success += ", intervals apart"
 		}
 		pair := func(p [2]float64, digits int) string { return fmt.Sprintf("%.*f → %.*f", digits, p[0], digits, p[1]) }
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", m.Name, success, cost, pair(m.Tokens, 0), pair(m.Turns, 1), pair(m.Calls, 1))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", m.Name, success, cost, pair(m.Tokens, 0), pair(m.Calls, 1))
 	}
 	for _, list := range []struct {
 		word string
@@ -167,12 +159,7 @@ func (c *Comparison) markdown(b *strings.Builder) {
 			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", t.Model, t.Task, t.Before, t.Now, t.Kind, cell(t.Reason))
 		}
 	}
-	for _, list := range []struct {
-		words string
-		names []string
-	}{{"Not compared, because only the earlier report has them", c.Gone}, {"Not compared, because only this report has them", c.New}} {
-		if len(list.names) > 0 {
-			fmt.Fprintf(b, "\n%s: %s.\n", list.words, strings.Join(list.names, ", "))
-		}
+	if len(c.Uncompared) > 0 {
+		fmt.Fprintf(b, "\nNot compared, because only one of the reports has them: %s.\n", strings.Join(c.Uncompared, ", "))
 	}
 }

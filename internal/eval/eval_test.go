@@ -238,9 +238,12 @@ func TestPlay(t *testing.T) {
 func TestLongLine(t *testing.T) {
 	t.Parallel()
 	before := strings.Repeat("word ", 200)
-	d := text(before+"old", before+"new and more")
-	if d == nil || !strings.HasSuffix(d.was, "word old") || !strings.HasPrefix(d.was, "...word") || !strings.Contains(d.is, "new and") || len(d.is) > maxLine+3 {
-		t.Errorf("%+v", d)
+	d := firstLine("same\n"+before+"old", "same\n"+before+"new and more")
+	if !strings.HasPrefix(d, ` differs in line 2: recorded "...word`) || !strings.Contains(d, `word old", now "...word`) || !strings.Contains(d, "new and") || len(d) > 3*maxLine {
+		t.Errorf("%s", d)
+	}
+	if d := firstLine("same", "same\nmore"); d != ` differs in line 2: recorded "", now "more"` {
+		t.Errorf("%s", d)
 	}
 }
 
@@ -398,7 +401,7 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff([]TaskChange{{"new", "b", "0/1", "1/1", "", ""}}, c.Better); diff != "" {
 		t.Errorf("better (-want +got):\n%s", diff)
 	}
-	if len(c.Models) != 1 || c.Models[0].Before != "old" || c.Models[0].Distinct || !cmp.Equal(c.Gone, []string{"gone"}) || !cmp.Equal(c.New, []string{"fresh"}) {
+	if len(c.Models) != 1 || c.Models[0].Before != "old" || c.Models[0].Distinct || !cmp.Equal(c.Uncompared, []string{"fresh", "gone"}) {
 		t.Errorf("%+v", c)
 	}
 	if _, err := DecodeReport(strings.NewReader(`{"version":2}`)); err == nil {

@@ -152,7 +152,7 @@ func (r *recorder) Generate(ctx context.Context, req *model.Request) (*model.Tur
 	}
 	now := messagesOf(req)
 	keep := 0
-	for keep < min(len(now), len(r.before)) && first(&r.before[keep], &now[keep]) == nil {
+	for keep < min(len(now), len(r.before)) && slices.Equal(r.before[keep].parts(), now[keep].parts()) {
 		keep++
 	}
 	// The caller may still hide personal data in the turn.
@@ -222,142 +222,96 @@ func (p *player) match(req *model.Request) error {
 	if p.dialogue == nil {
 		return errors.New("the recording has no dialogue of this task")
 	}
-	turn := fmt.Sprintf("turn %d: ", p.next+1)
-	if d := text(p.rec.System, req.System); d != nil {
-		return d.in(turn + "the system prompt")
-	}
-	if d := tools(p.rec.Tools, req.Tools); d != nil {
-		return d.in(turn + "the model's tools")
+	turn := p.next + 1
+	if d := difference(head(p.rec.System, p.rec.Tools), head(req.System, req.Tools)); d != "" {
+		return fmt.Errorf("turn %d: %s", turn, d)
 	}
 	if p.next == len(p.dialogue.Turns) {
-		return fmt.Errorf("%sonly %d turns are recorded", turn, p.next)
+		return fmt.Errorf("turn %d: only %d turns are recorded", turn, p.next)
 	}
 	e := p.dialogue.Turns[p.next]
 	want, got := append(slices.Clone(p.before[:min(e.Keep, len(p.before))]), e.Messages...), messagesOf(req)
 	p.before = want
 	for i := range max(len(want), len(got)) {
-		switch {
-		case i >= len(got):
-			return fmt.Errorf("%smessage %d is missing", turn, i+1)
-		case i >= len(want):
-			return fmt.Errorf("%smessage %d (%s) is not recorded", turn, i+1, got[i].Role)
+		var was, is []part
+		if i < len(want) {
+			was = want[i].parts()
 		}
-		if d := first(&want[i], &got[i]); d != nil {
-			return d.in(fmt.Sprintf("%smessage %d", turn, i+1))
+		if i < len(got) {
+			is = got[i].parts()
+		}
+		if d := difference(was, is); d != "" {
+			return fmt.Errorf("turn %d: message %d, %s", turn, i+1, d)
 		}
 	}
 	return nil
 }
 
-// difference is the first difference between two texts.
-type difference struct {
-	what    string // name of the text that differs; may be empty
-	line    int    // counted from 1
-	was, is string // lines, cut
+// part is a text of a request, with its name.
+type part struct{ what, text string }
+
+// head returns what all requests of a task begin with.
+func head(system string, tools []model.Tool) []part {
+	all := []part{{"the system prompt", system}}
+	for _, t := range tools {
+		all = append(all, part{"the model's tool " + t.Name, t.Description + "\n" + string(journal.Canonical(t.InputSchema))})
+	}
+	return all
 }
 
-func (d *difference) in(what string) error {
-	if d.what != "" {
-		what += ", " + d.what
+func (m *Message) parts() []part {
+	all := []part{{"the text of the " + string(m.Role), m.Text}}
+	for _, c := range m.Calls {
+		all = append(all, part{"a call of " + c.Name, string(c.Input)})
 	}
-	return fmt.Errorf("%s differs in line %d: recorded %q, now %q", what, d.line, d.was, d.is)
+	for _, r := range m.Results {
+		name := "the result of " + r.Name
+		if r.IsError {
+			name = "the error of " + r.Name
+		}
+		all = append(all, part{name, r.Text})
+	}
+	return all
+}
+
+// difference describes the first difference between the parts of two requests; "" if there is none.
+func difference(was, is []part) string {
+	for i := range max(len(was), len(is)) {
+		switch {
+		case i >= len(is):
+			return was[i].what + " is missing"
+		case i >= len(was):
+			return is[i].what + " is not recorded: " + fmt.Sprintf("%q", clip.Text(is[i].text, maxLine))
+		case was[i].what != is[i].what:
+			return fmt.Sprintf("%s is recorded, and now it is %s: %q", was[i].what, is[i].what, clip.Text(is[i].text, maxLine))
+		case was[i].text != is[i].text:
+			return was[i].what + firstLine(was[i].text, is[i].text)
+		}
+	}
+	return ""
 }
 
 const maxLine = 160 // size in bytes of a line in a difference
 
-// text returns the first difference between two texts, or nil.
-func text(was, is string) *difference {
-	if was == is {
-		return nil
-	}
-	a, b := strings.Split(was, "\n"), strings.Split(is, "\n")
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	d := &difference{line: n + 1}
-	line := func(all []string) string {
-		if n < len(all) {
-			return all[n]
+// firstLine describes the first line in which two texts differ.
+func firstLine(was, is string) string {
+	number := 1
+	for {
+		a, restA, moreA := strings.Cut(was, "\n")
+		b, restB, moreB := strings.Cut(is, "\n")
+		if a == b && (moreA || moreB) {
+			was, is, number = restA, restB, number+1
+			continue
 		}
-		return ""
+		same := 0 // a long line begins shortly before the difference
+		for same < min(len(a), len(b)) && a[same] == b[same] {
+			same++
+		}
+		if same = strings.LastIndexByte(a[:max(same-maxLine/2, 0)], ' ') + 1; same > 0 {
+			a, b = "..."+a[same:], "..."+b[same:]
+		}
+		return fmt.Sprintf(" differs in line %d: recorded %q, now %q", number, clip.Text(a, maxLine), clip.Text(b, maxLine))
 	}
-	d.was, d.is = line(a), line(b)
-	same := 0 // a long line begins shortly before the difference
-	for same < min(len(d.was), len(d.is)) && d.was[same] == d.is[same] {
-		same++
-	}
-	if same = strings.LastIndexByte(d.was[:max(same-maxLine/2, 0)], ' ') + 1; same > 0 {
-		d.was, d.is = "..."+d.was[same:], "..."+d.is[same:]
-	}
-	d.was, d.is = clip.Text(d.was, maxLine), clip.Text(d.is, maxLine)
-	return d
-}
-
-func tools(was, is []model.Tool) *difference {
-	for i := range max(len(was), len(is)) {
-		var a, b model.Tool
-		if i < len(was) {
-			a = was[i]
-		}
-		if i < len(is) {
-			b = is[i]
-		}
-		for _, pair := range [][2]string{
-			{a.Name, b.Name},
-			{a.Description, b.Description},
-			{string(journal.Canonical(a.InputSchema)), string(journal.Canonical(b.InputSchema))},
-		} {
-			if d := text(pair[0], pair[1]); d != nil {
-				return d
-			}
-		}
-	}
-	return nil
-}
-
-// first returns the first difference between two messages, or nil.
-func first(was, is *Message) *difference {
-	in := func(d *difference, what string) *difference {
-		if d != nil {
-			d.what = what
-		}
-		return d
-	}
-	if was.Role != is.Role {
-		return in(text(string(was.Role), string(is.Role)), "the role")
-	}
-	if d := text(was.Text, is.Text); d != nil {
-		return in(d, "the text of the "+string(is.Role))
-	}
-	for i := range max(len(was.Calls), len(is.Calls)) {
-		var a, b Call
-		if i < len(was.Calls) {
-			a = was.Calls[i]
-		}
-		if i < len(is.Calls) {
-			b = is.Calls[i]
-		}
-		if d := text(a.Name+" "+string(a.Input), b.Name+" "+string(b.Input)); d != nil {
-			return in(d, fmt.Sprintf("call %d", i+1))
-		}
-	}
-	for i := range max(len(was.Results), len(is.Results)) {
-		var a, b Result
-		if i < len(was.Results) {
-			a = was.Results[i]
-		}
-		if i < len(is.Results) {
-			b = is.Results[i]
-		}
-		if d := text(a.Text, b.Text); d != nil || a.Name != b.Name || a.IsError != b.IsError {
-			if d == nil {
-				d = text(fmt.Sprintf("%s error=%t", a.Name, a.IsError), fmt.Sprintf("%s error=%t", b.Name, b.IsError))
-			}
-			return in(d, "the result of "+b.Name)
-		}
-	}
-	return nil
 }
 
 // Sort orders the dialogues by task and repetition.
