@@ -86,7 +86,11 @@ func (c *evalCmd) Run(ctx context.Context, a *app) error {
 		files = os.DirFS(a.path(c.Suite))
 	}
 	if c.Copy != "" {
-		if err := os.CopyFS(a.path(c.Copy), files); err != nil {
+		err := os.Mkdir(a.path(c.Copy), 0o700) // an error if it exists
+		if err == nil {
+			err = os.CopyFS(a.path(c.Copy), files)
+		}
+		if err != nil {
 			return usage(fmt.Errorf("copy the suite: %w", err))
 		}
 		return a.answer(map[string]string{"suite": a.path(c.Copy)}, "wrote %s\n", a.path(c.Copy))
@@ -137,8 +141,10 @@ func (c *evalCmd) Run(ctx context.Context, a *app) error {
 	if err != nil && len(trials) == 0 {
 		return err
 	}
-	report := eval.NewReport(o, trials, baseline)
-	return errors.Join(err, c.write(ctx, a, o, report))
+	if written := c.write(ctx, a, o, eval.NewReport(o, trials, baseline)); err == nil {
+		err = written
+	}
+	return err
 }
 
 // tasks returns the tasks to work.
@@ -193,6 +199,9 @@ func (c *evalCmd) models(a *app, suite *eval.Suite) ([]eval.Model, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !eval.IsModel(m.Name) {
+			return nil, usage(fmt.Errorf("%q is not the name of a model: it has other characters than letters, digits and ._:@/-", m.Name))
+		}
 		if slices.ContainsFunc(models, func(o eval.Model) bool { return o.Name == m.Name }) {
 			return nil, usage(fmt.Errorf("two models are named %s", m.Name))
 		}
@@ -232,7 +241,7 @@ func (c *evalCmd) checkFiles(a *app, models []eval.Model) error {
 			return usage(err)
 		}
 		for _, m := range models {
-			if err := a.checkRecord(filepath.Join(c.Record, m.Name+".json")); err != nil {
+			if err := a.checkRecord(c.recording(m.Name)); err != nil {
 				return err
 			}
 		}
@@ -243,6 +252,11 @@ func (c *evalCmd) checkFiles(a *app, models []eval.Model) error {
 		}
 	}
 	return nil
+}
+
+// recording returns the file of --record for a model. Names of models may have signs that file names cannot have.
+func (c *evalCmd) recording(name string) string {
+	return filepath.Join(c.Record, strings.NewReplacer("/", "-", ":", "-").Replace(name)+".json")
 }
 
 // write prints the report, writes its files and the recordings, and returns the error of the command.
@@ -262,7 +276,7 @@ func (c *evalCmd) write(ctx context.Context, a *app, o eval.Options, r *eval.Rep
 	for _, m := range o.Models {
 		if m.Into != nil {
 			m.Into.Sort(o.Tasks)
-			errs = append(errs, a.saveRecording(filepath.Join(c.Record, m.Name+".json"), m.Into, nil))
+			errs = append(errs, a.saveRecording(c.recording(m.Name), m.Into, nil))
 		}
 	}
 	for _, name := range r.Unrecorded() {
@@ -304,7 +318,7 @@ type evalHarness struct {
 
 // open copies the folder harness of the suite, and opens a harness on the copy.
 func (b *evalBench) open(ctx context.Context) (_ eval.Harness, err error) {
-	opened := &evalHarness{b: b, dir: <-b.free} // there is one for each trial that may be under way
+	opened := &evalHarness{b: b, dir: <-b.free} // does not wait, because each trial in progress has one
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, opened.Close())
@@ -355,12 +369,13 @@ func (b *evalBench) load(dir string) (*config.Config, error) {
 			environ = append(environ, v)
 		}
 	}
-	cfg, _, err := config.Load(config.Env{ConfigFile: file, Environ: environ, Cwd: dir, HomeDir: dir, GOOS: runtime.GOOS, Secret: b.a.secrets().Get})
+	cfg, _, err := config.Load(config.Env{ConfigFile: file, Environ: environ, Cwd: dir, HomeDir: dir, GOOS: runtime.GOOS})
 	if err != nil {
 		return nil, err
 	}
 	cfg.Store.URL, cfg.Workspace.Dir = "sqlite:"+filepath.Join(dir, "data", "harness.db"), filepath.Join(dir, "data", "workspace")
-	cfg.PII.Vault, cfg.Telemetry, cfg.Approvals.Webhook = "store", config.Telemetry{}, "" // a vault in memory begins with a random number
+	cfg.PII.Vault = "store" // a vault in memory begins with a random number
+	cfg.Audit, cfg.Telemetry, cfg.Approvals.Webhook = config.Audit{}, config.Telemetry{}, ""
 	if b.user != nil {
 		own := cfg.Model
 		cfg.Model = *b.user

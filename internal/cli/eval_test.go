@@ -98,6 +98,12 @@ func TestEvalRecord(t *testing.T) {
 	if m := again.Models[0]; m.Trials != 3 || m.Success.Mean != 1 || m.Success.N != 1 || m.Success.Low > 0.21 {
 		t.Errorf("played three times: %+v", m)
 	}
+	if r := f.run("eval", "--copy", "small").want(2); !strings.Contains(r.stderr, "exists") {
+		t.Errorf("copied over a folder: %s", r.stderr)
+	}
+	if r := f.run("eval", "small", "--model", "../one").want(2); !strings.Contains(r.stderr, "not the name of a model") {
+		t.Errorf("a name that is a path: %s", r.stderr)
+	}
 	// A recording that is named by its file.
 	if r := f.evaluated(0, "small", "--model", "small/recordings/one.json", "--task", "sum"); r.Models[0].Name != "one" || r.Models[0].Succeeded != 1 {
 		t.Errorf("by file: %+v", r.Models)

@@ -39,7 +39,7 @@ type ModelReport struct {
 	Success   Interval       `json:"success"`            // share of trials that succeeded
 	Failures  map[string]int `json:"failures"`           // number of failures by kind
 	TotalUSD  *float64       `json:"totalUsd,omitempty"` // cost of all trials; absent if a price is not known
-	CostUSD   *Interval      `json:"costUsd,omitempty"`  // of one trial, as are the following
+	CostUSD   *Interval      `json:"costUsd,omitempty"`  // cost of one trial; the following figures are of one trial too
 	Input     Interval       `json:"inputTokens"`
 	Output    Interval       `json:"outputTokens"`
 	Turns     Interval       `json:"turns"`
@@ -324,7 +324,7 @@ func (r *Report) Markdown() string {
 			if !v.Met {
 				met = "**not met**"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %.4g | %.4g | %s |\n", v.Model, v.Threshold, v.Wanted, v.Got, met)
+			fmt.Fprintf(&b, "| %s | %s | %.3g | %.3g | %s |\n", v.Model, v.Threshold, v.Wanted, v.Got, met)
 		}
 	}
 	b.WriteString("\n## Measured times\n\nThese differ from run to run, and of a recording they are the harness's alone.\n\n| model | ms of a task |\n|---|---|\n")

@@ -101,7 +101,7 @@ func Run(ctx context.Context, o Options) ([]*Trial, error) {
 	defer cancel()
 	r := &runner{Options: o, recording: &sync.Mutex{}, spent: map[string]float64{}}
 	var jobs []job
-	for repetition := range o.Repetitions { // in this order, a partial report has as many tasks as possible
+	for repetition := range o.Repetitions { // A partial report has as many tasks as possible.
 		for _, t := range o.Tasks {
 			for i := range o.Models {
 				jobs = append(jobs, job{&o.Models[i], t, repetition + 1, len(jobs)})

@@ -180,12 +180,18 @@ func read(files fs.FS, name string, into any) error {
 	return nil
 }
 
-var plainName = startup.Regexp(`^[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}$`)
+var (
+	plainName = startup.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	modelName = startup.Regexp(`^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$`)
+)
+
+// IsModel reports whether a model can have this name in a suite.
+func IsModel(name string) bool { return modelName().MatchString(name) }
 
 func (s *Suite) check() error {
 	switch {
 	case !plainName().MatchString(s.Name):
-		return errors.New("name is not 1 to 64 letters, digits and .-_:@")
+		return errors.New("name is not 1 to 64 letters, digits and ._-")
 	case len(s.Tasks) == 0 || len(s.Tasks) > maxTasks:
 		return fmt.Errorf("there are %d tasks in tasks/*.yaml; a suite has 1 to %d", len(s.Tasks), maxTasks)
 	case s.Repetitions < 0 || s.Repetitions > MaxRepetitions:
@@ -197,8 +203,8 @@ func (s *Suite) check() error {
 	}
 	for i, m := range s.Models {
 		switch {
-		case !plainName().MatchString(m.Name):
-			return fmt.Errorf("model %q: the name is not 1 to 64 letters, digits and .-_:@", m.Name)
+		case !IsModel(m.Name):
+			return fmt.Errorf("model %q: the name is not 1 to 128 letters, digits and ._:@/-", m.Name)
 		case slices.ContainsFunc(s.Models[:i], func(o Named) bool { return o.Name == m.Name }):
 			return fmt.Errorf("there are two models %q", m.Name)
 		}
@@ -219,7 +225,7 @@ func (b Budget) check() error {
 func (t *Task) check(files fs.FS) error {
 	switch {
 	case !plainName().MatchString(t.Name):
-		return errors.New("the name is not 1 to 64 letters, digits and .-_:@")
+		return errors.New("the name is not 1 to 64 letters, digits and ._-")
 	case strings.TrimSpace(t.Prompt) == "":
 		return errors.New("it has no prompt")
 	case len(t.Checks) == 0:
