@@ -201,7 +201,6 @@ func serveRenamed(name, dir string) error {
 func TestEvalRegressions(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	tasks := []string{"--task", "account-manager", "--task", "denied-post"}
 	prompt, err := os.ReadFile("../agent/prompts/system.md")
 	if err != nil {
 		t.Fatal(err)
@@ -214,16 +213,15 @@ func TestEvalRegressions(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		plant func(suite string)
-		kinds map[string]string // kinds of failures of the model steady, or of hasty, by task
+		kinds map[string]string // tasks, and the kinds of their failures with the model steady, or hasty
 		want  string            // part of the reason
 	}{
-		{"nothing", func(string) {}, map[string]string{"account-manager": "", "denied-post": ""}, ""},
 		{
 			"the system prompt", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", string(own))
 				f.write(suite+"/harness/prompts/system.md", strings.Replace(string(prompt), "Discover first.", "Discover what you need.", 1))
 			},
-			map[string]string{"account-manager": "recording", "denied-post": "recording"},
+			map[string]string{"account-manager": "recording"},
 			`turn 1: the system prompt differs in line 5: recorded "1. Discover first.`,
 		},
 		{
@@ -231,14 +229,14 @@ func TestEvalRegressions(t *testing.T) {
 				f.write(suite+"/harness/harness.yaml", string(own))
 				f.write(suite+"/harness/prompts/task.md", "Be brief. {{.Task}}")
 			},
-			map[string]string{"account-manager": "recording", "denied-post": "recording"},
+			map[string]string{"account-manager": "recording"},
 			`turn 1: message 1, the text of the user differs in line 1: recorded "Who is the account manager`,
 		},
 		{
 			"a tool", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", strings.Replace(string(own), "[__demo-server, crm,", "["+renamedServer+", crm,", 1))
 			},
-			map[string]string{"account-manager": "recording", "denied-post": "recording"},
+			map[string]string{"account-manager": "recording"},
 			"the result of search_tools differs in line 3: recorded \"...email: string, phone: string, company: string, segment: string, region: string, owner:",
 		},
 		{
@@ -252,21 +250,21 @@ func TestEvalRegressions(t *testing.T) {
 			"the limit of turns", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", strings.Replace(string(own), "maxTurns: 12", "maxTurns: 2", 1))
 			},
-			map[string]string{"account-manager": "limit", "denied-post": "limit"},
+			map[string]string{"account-manager": "limit"},
 			"the budget of 2 turns (model.maxTurns) is used up",
 		},
 		{
 			"the limit of calls", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", string(own)+"\nsandbox: {maxCalls: 1}\n")
 			},
-			map[string]string{"account-manager": "", "denied-post": "recording"},
+			map[string]string{"denied-post": "recording"},
 			"sandbox.maxCalls",
 		},
 		{
 			"the policy", func(suite string) {
 				f.write(suite+"/harness/harness.yaml", strings.Replace(string(own), "action: deny", "action: ask", 1))
 			},
-			map[string]string{"account-manager": "", "denied-post": "approval"},
+			map[string]string{"denied-post": "approval"},
 			"waits for an approval",
 		},
 	} {
@@ -277,17 +275,14 @@ func TestEvalRegressions(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.plant(suite)
-			failed := 0
-			for _, kind := range tc.kinds {
-				if kind != "" {
-					failed = 1
-				}
-			}
-			name := "steady"
+			args := []string{suite, "--model", "steady"}
 			if strings.Contains(tc.name, "hasty") {
-				name = "hasty"
+				args[2] = "hasty"
 			}
-			r := f.evaluated(failed, append([]string{suite, "--model", name}, tasks...)...)
+			for name := range tc.kinds {
+				args = append(args, "--task", name)
+			}
+			r := f.evaluated(1, args...)
 			got, reasons := map[string]string{}, ""
 			for _, trial := range r.Results {
 				got[trial.Task] = trial.Kind
