@@ -321,7 +321,7 @@ func (b *evalBench) open(ctx context.Context) (_ eval.Harness, err error) {
 	opened := &evalHarness{b: b, dir: <-b.free} // does not wait, because each trial in progress has one
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, opened.Close())
+			opened.Close()
 		}
 	}()
 	dir := opened.dir
@@ -440,13 +440,15 @@ func (e *evalHarness) Execute(ctx context.Context, code string, value json.RawMe
 }
 
 // Close implements eval.Harness.
-func (e *evalHarness) Close() (err error) {
+func (e *evalHarness) Close() {
+	var err error
 	if e.h != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		err = e.h.Close(ctx)
 	}
-	err = errors.Join(err, os.RemoveAll(e.dir))
+	if err = errors.Join(err, os.RemoveAll(e.dir)); err != nil {
+		fmt.Fprintln(e.b.a.Stderr, "harness: warning: end a trial:", err)
+	}
 	e.b.free <- e.dir
-	return err
 }

@@ -272,7 +272,7 @@ func (r *room) Execute(context.Context, string, json.RawMessage) (*run.Outcome, 
 	return &run.Outcome{Output: json.RawMessage("true")}, nil
 }
 
-func (r *room) Close() error { r.open.Add(-1); return nil }
+func (r *room) Close() { r.open.Add(-1) }
 
 func options(t *testing.T, ends chan struct{}) (o Options, most *atomic.Int32) {
 	t.Helper()

@@ -46,7 +46,7 @@ type Harness interface {
 	Work(ctx context.Context, m model.Model, prompt string, files map[string][]byte, budget task.Budget) (hidden, shown task.Task, err error)
 	// Execute executes a program in the session of the task. Its input is JSON.
 	Execute(ctx context.Context, code string, input json.RawMessage) (*run.Outcome, error)
-	Close() error
+	Close()
 }
 
 // Options are the parts of Run.
@@ -95,16 +95,16 @@ const (
 var errTime = errors.New("the time of the trial is used up")
 
 // Run works the tasks with each model and returns the trials that ended, ordered by model, task and repetition. If ctx ends, trials under way are
-// cancelled and left out. A model whose trials have cost more than its threshold starts no further ones. The error joins those of opening harnesses.
+// cancelled and left out. A model whose trials have cost more than its threshold starts no further ones. An error is that of a harness, and ends all trials.
 func Run(ctx context.Context, o Options) ([]*Trial, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &runner{Options: o, recording: &sync.Mutex{}, spent: map[string]float64{}}
 	var jobs []job
 	for repetition := range o.Repetitions { // A partial report has as many tasks as possible.
-		for _, t := range o.Tasks {
-			for i := range o.Models {
-				jobs = append(jobs, job{&o.Models[i], t, repetition + 1, len(jobs)})
+		for i, t := range o.Tasks {
+			for m := range o.Models {
+				jobs = append(jobs, job{&o.Models[m], t, repetition + 1, (m*len(o.Tasks)+i)*o.Repetitions + repetition})
 			}
 		}
 	}
@@ -116,8 +116,8 @@ func Run(ctx context.Context, o Options) ([]*Trial, error) {
 			for j := range queue {
 				t, err := r.trial(ctx, j)
 				r.mu.Lock()
-				if err != nil {
-					r.errs = append(r.errs, err)
+				if err != nil && ctx.Err() == nil {
+					r.err = err
 					cancel()
 				}
 				if t != nil && ctx.Err() == nil {
@@ -138,30 +138,14 @@ func Run(ctx context.Context, o Options) ([]*Trial, error) {
 	}
 	close(queue)
 	wg.Wait()
-	trials = slices.DeleteFunc(trials, func(t *Trial) bool { return t == nil })
-	place := func(t *Trial) (int, int) {
-		return slices.IndexFunc(o.Models, func(m Model) bool { return m.Name == t.Model }),
-			slices.IndexFunc(o.Tasks, func(of *Task) bool { return of.Name == t.Task })
-	}
-	slices.SortStableFunc(trials, func(a, b *Trial) int { // stable, so that repetitions stay in order
-		m, t := place(a)
-		n, u := place(b)
-		if m != n {
-			return m - n
-		}
-		return t - u
-	})
-	if len(r.errs) > 0 {
-		return trials, r.errs[0]
-	}
-	return trials, nil
+	return slices.DeleteFunc(trials, func(t *Trial) bool { return t == nil }), r.err
 }
 
 type job struct {
 	model      *Model
 	task       *Task
 	repetition int
-	number     int
+	number     int // place of the trial in the result
 }
 
 type runner struct {
@@ -170,7 +154,7 @@ type runner struct {
 
 	mu    sync.Mutex
 	spent map[string]float64 // US dollars, by model
-	errs  []error
+	err   error              // first error
 }
 
 // trial does one trial. It returns nil for a trial that is not done.
@@ -194,11 +178,7 @@ func (r *runner) trial(ctx context.Context, j job) (t *Trial, err error) {
 		}
 		return nil, err
 	}
-	defer func() {
-		if closed := h.Close(); err == nil && ctx.Err() == nil {
-			err = closed
-		}
-	}()
+	defer h.Close()
 	t = &Trial{Model: j.model.Name, Task: j.task.Name, Repetition: j.repetition}
 	var m model.Model
 	var play *player
