@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
+
+var update = flag.Bool("update", false, "write the golden files")
 
 // shared is a directory with what all tests use: the compiled engine, which takes half a second to make, and the real binary.
 var shared string
