@@ -78,6 +78,7 @@ type commands struct {
 	Exec     execCmd     `cmd:"" group:"Programs and tasks:" help:"Execute agent code in the sandbox."`
 	Run      runCmd      `cmd:"" group:"Programs and tasks:" help:"Work a task with a model, and watch it."`
 	Runs     runsCmd     `cmd:"" group:"Programs and tasks:" help:"Recorded runs: list, show, journal, replay, resume." example:"runs list"`
+	Eval     evalCmd     `cmd:"" group:"Programs and tasks:" help:"Try models or recordings on a suite of tasks, and compare."`
 	Sessions sessionsCmd `cmd:"" group:"Programs and tasks:" help:"Conversations: list, show, delete." example:"sessions list"`
 	Files    filesCmd    `cmd:"" group:"Programs and tasks:" help:"Files of sessions and skills: ls, get, put, rm." example:"files ls sales"`
 	Tasks    tasksCmd    `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
@@ -122,8 +123,8 @@ func (commands) Help() string {
   harness exec -e 'return 1 + 1'
   harness exec --json analysis.ts
 
-Exit codes: 0 done, 1 the run or task failed, 2 usage or configuration, 3 a dependency is missing or unreachable,
-4 waiting for an approval, 130 interrupted, 143 terminated.`
+Exit codes: 0 done, 1 the run or task failed, or a threshold of eval is not met, 2 usage or configuration, 3 a dependency
+is missing or unreachable, 4 waiting for an approval, 130 interrupted, 143 terminated.`
 }
 
 // app is passed to every command. Its Stdout and Stderr write to those of World, safely for terminals.

@@ -15,7 +15,7 @@ import (
 // The exit codes must not change, because scripts depend on them.
 const (
 	exitDone        = 0
-	exitFailed      = 1 // the task or run failed
+	exitFailed      = 1 // the task or run failed, or a threshold is not met
 	exitUsage       = 2 // usage or configuration
 	exitUnavailable = 3 // a dependency is missing or unreachable
 	exitWaiting     = 4 // waiting for an approval

@@ -20,6 +20,7 @@ func TestHelp(t *testing.T) {
 		{"init"},
 		{"exec"},
 		{"run"},
+		{"eval"},
 		{"serve"},
 		{"mcp"},
 		{"tasks"},

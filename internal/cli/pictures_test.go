@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,8 +23,6 @@ import (
 	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/testing/fake"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // rows is the height of the terminal in tests, so large that no line scrolls out of it.
 const rows = 500
