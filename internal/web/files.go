@@ -132,6 +132,33 @@ func (v *visit) download(of string, parameters ...string) error {
 	return v.exchange(v.w, http.MethodGet, of, nil, 0, "")
 }
 
+// part reads a part of a text file from a byte on, and the size of the file. It ends with a complete character, unless the file does not. folder reports that
+// the path is one of a folder.
+func (v *visit) part(of, user string, from int64) (part []byte, size int64, folder bool, err error) {
+	r, err := v.request(v.r.Context(), http.MethodGet, of+"?"+url.Values{"userId": {user}}.Encode(), nil)
+	if err != nil {
+		return nil, 0, false, err
+	}
+	r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+maxShown-1))
+	got := v.answer()
+	v.s.opt.Uncounted.ServeHTTP(got, r)
+	if err := got.refused(); err != nil {
+		return nil, 0, false, err
+	}
+	if strings.HasPrefix(got.header.Get("Content-Type"), "application/json") { // the answer lists a folder
+		return nil, 0, true, nil
+	}
+	part = got.body.Bytes()
+	size = from + int64(len(part))
+	if _, total, ok := strings.Cut(got.header.Get("Content-Range"), "/"); ok {
+		size, _ = strconv.ParseInt(total, 10, 64)
+	}
+	if from+int64(len(part)) < size {
+		part = cutRune(part)
+	}
+	return part, size, false, nil
+}
+
 // preview shows a part of a text file.
 func (v *visit) preview(of, session, name string) error {
 	user := v.query("userId")
@@ -139,17 +166,11 @@ func (v *visit) preview(of, session, name string) error {
 	if err != nil {
 		return &refusal{Status: http.StatusBadRequest, Detail: "from is a number of bytes"}
 	}
-	r, err := v.request(v.r.Context(), http.MethodGet, of+"?"+url.Values{"userId": {user}}.Encode(), nil)
+	part, size, folder, err := v.part(of, user, from)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+maxShown-1))
-	got := v.answer()
-	v.s.opt.Uncounted.ServeHTTP(got, r)
-	if err := got.refused(); err != nil {
-		return err
-	}
-	if got.header.Get("Content-Type") != "application/octet-stream" { // the answer lists a folder
+	if folder {
 		return v.to(at("/sessions/", session)+"?"+url.Values{"userId": {user}, "dir": {name}}.Encode(), "")
 	}
 	body := struct {
@@ -157,16 +178,7 @@ func (v *visit) preview(of, session, name string) error {
 		Binary                          bool
 		From, To, Size                  int64
 		Prev, Next                      string
-	}{Session: session, User: user, Name: name, From: from, Save: v.with("view", "", "from", "")}
-	part := got.body.Bytes()
-	body.Size = from + int64(len(part))
-	if _, total, ok := strings.Cut(got.header.Get("Content-Range"), "/"); ok {
-		body.Size, _ = strconv.ParseInt(total, 10, 64)
-	}
-	if from+int64(len(part)) < body.Size {
-		part = cutRune(part)
-	}
-	body.To = from + int64(len(part))
+	}{Session: session, User: user, Name: name, From: from, To: from + int64(len(part)), Size: size, Save: v.with("view", "", "from", "")}
 	// from may be within a character if a person typed the address, or if it is the address of the previous part.
 	for i := 0; i < utf8.UTFMax-1 && len(part) > 0 && !utf8.RuneStart(part[0]); i++ {
 		part = part[1:]

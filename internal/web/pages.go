@@ -51,7 +51,11 @@ func (v *visit) next(cursor string) string {
 // to redirects the browser to another page after a form.
 func (v *visit) to(path, did string) error {
 	if did != "" {
-		path += "?done=" + did
+		separator := "?"
+		if strings.Contains(path, "?") {
+			separator = "&"
+		}
+		path += separator + "done=" + did
 	}
 	http.Redirect(v.w, v.r, path, http.StatusSeeOther)
 	return nil
@@ -91,14 +95,6 @@ func (v *visit) filters(names ...string) []string {
 		out = append(out, name, v.query(name))
 	}
 	return out
-}
-
-func (v *visit) skills() error {
-	got, err := read[api.SkillList](v, "/v1/skills", "userId", v.query("userId"))
-	if err != nil {
-		return err
-	}
-	return v.show("skills", view{Title: "Skills", Nav: "skills", Body: listOf(v, got.Skills, "")})
 }
 
 func (v *visit) schedules() error {

@@ -145,7 +145,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 		"/doubts", "/runs/" + lost + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 		"/policy?from=" + asked + "&tool=" + asked, "/privacy?userId=local&by=field", "/privacy?by=field&userId=" + asked + "&runs=" + asked, "/policy/presets", "/policy/presets?runs=" + asked + "&userId=" + asked, "/policy/flows", "/policy/flows?by=server", "/policy/flows?by=" + asked + "&runs=" + asked + "&userId=" + asked,
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/texts", "/runs/" + many + "/calls/1/value?of=result&path=/items/1", "/runs/" + many + "/calls/1/value?of=result&path=" + asked,
-		"/security-keys/new?registration=" + asked, "/login/oidc?to=" + asked, "/login/callback?state=" + asked + "&error=" + asked + "&error_description=" + asked, "/doctor", "/keys",
+		"/security-keys/new?registration=" + asked, "/login/oidc?to=" + asked, "/login/callback?state=" + asked + "&error=" + asked + "&error_description=" + asked, "/doctor", "/keys", "/skill?name=skill3&userId=local", "/skill?name=" + asked,
 	}
 	w.covers(t, paths, w.noPages(said, task.ID)...)
 	return w, paths

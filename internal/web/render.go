@@ -312,6 +312,7 @@ var done = map[string]string{
 	"added": "The server was added until the harness stops.", "reconnect": "The server is connected again.", "remove": "The server was removed.",
 	"review": "What was held is approved.", "uploaded": "The files are stored.", "ended": "The schedule has ended.",
 	"verified": "The audit log was verified.", "revoked": "The key has ended.",
+	"restore": "The version is the content of the skill again.", "promote": "The skill is a tool of MCP clients.", "demote": "The skill is no tool any more.",
 }
 
 // show renders a page of the dashboard.

@@ -55,7 +55,7 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
 		"/runs/" + good + "/compare?with=" + bad, "/runs/" + good + "/compare?with=run_none",
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=100", "/runs/" + many + "/calls/1/value?of=result&path=/items/44/title", "/runs/" + many + "/calls/1/value?path=/items/_none",
-		"/usage", "/usage?by=user&window=hour", "/usage?by=model&window=month", "/audit", "/audit?eventType=tool_call&userId=local", "/audit?userId=none", "/doctor", "/keys", "/privacy?userId=local&by=field", "/policy/presets", "/policy/flows", "/policy/flows?by=server&runs=1", "/runs?from=" + bad, "/runs?from=run_none",
+		"/usage", "/usage?by=user&window=hour", "/usage?by=model&window=month", "/audit", "/audit?eventType=tool_call&userId=local", "/audit?userId=none", "/doctor", "/keys", "/skill?name=count/count&userId=local", "/privacy?userId=local&by=field", "/policy/presets", "/policy/flows", "/policy/flows?by=server&runs=1", "/runs?from=" + bad, "/runs?from=run_none",
 		"/security-keys/new?registration=x", "/login", "/login/oidc?to=_none", "/login/callback?state=_none", "/sessions/" + task.SessionID + "/files/notes.txt?userId=local&view=1",
 		"/doubts", "/runs/" + open + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 	}
