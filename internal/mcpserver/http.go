@@ -230,8 +230,18 @@ func (s *Server) boundListening(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// callerKey is the key of a caller in the context of subscriptions/listen.
+// callerKey is the key of a caller in the context of subscriptions/listen, and of methods that are not those of MCP itself.
 type callerKey struct{}
+
+// identifying is a middleware that puts the caller into the context of the methods of extensions: the SDK does not give their handlers the request.
+func (s *Server) identifying(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if slices.Contains(skillMethods, method) {
+			ctx = context.WithValue(ctx, callerKey{}, s.caller(req.GetExtra()))
+		}
+		return next(ctx, method, req)
+	}
+}
 
 // listen adds n to the number of a caller's streams. It returns false if there would be too many.
 func (s *sessions) listen(caller string, n int) bool {
