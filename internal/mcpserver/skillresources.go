@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/skills/source"
@@ -22,20 +23,16 @@ import (
 // The skills of a caller are resources: skill://NAME/SKILL.md. The Skills extension of MCP (SEP-2640) lists them with the digests of their files.
 const (
 	skillScheme     = "skill://"
-	skillsExtension = "io.modelcontextprotocol/skills"
+	skillsExtension = mcpclient.SkillsExtension
 	skillsVersion   = "2026-07-28" // first version of the protocol with which the extension is specified
 	skillManifest   = "SKILL.md"
 	directoryType   = "inode/directory"
 	completeResult  = "complete"
 )
 
-const (
-	listSkills    = "skills/list"
-	getSkill      = "skills/get"
-	readDirectory = "resources/directory/read"
-)
+const readDirectory = "resources/directory/read"
 
-var skillMethods = []string{listSkills, getSkill, readDirectory}
+var skillMethods = []string{mcpclient.ListSkills, mcpclient.GetSkill, readDirectory}
 
 // Bounds of a page of skills/list. A page ends with the skill that reaches one.
 const (
@@ -81,8 +78,8 @@ func (s *Server) addSkillResources() {
 		Name: "skills", Title: "Files of your skills", URITemplate: skillScheme + "{+path}",
 		Description: "Files of saved skills. skill://NAME/SKILL.md says what a skill does and when to use it.",
 	}, s.readSkillFile)
-	addExtension(s, listSkills, s.listSkills)
-	addExtension(s, getSkill, s.getSkill)
+	addExtension(s, mcpclient.ListSkills, s.listSkills)
+	addExtension(s, mcpclient.GetSkill, s.getSkill)
 	addExtension(s, readDirectory, s.readDirectory)
 }
 
