@@ -231,6 +231,7 @@ func TestMCPSkillsBounds(t *testing.T) {
 	put("many", many)
 	const value = "grace.hopper@example.org"
 	put("private", map[string]string{"contact.md": "Write to " + value + ".\n"})
+	put("numbers", map[string]string{"+1": "x", "202": "x", "555": "x", "0142": "x"}) // together they look like a phone number
 	put("zz-named", map[string]string{value + ".md": "x"})
 	put("zz-head", map[string]string{"SKILL.md": "---\nname: zz-head\ndescription: Asks " + value + ".\n---\n"})
 	for i := range 60 {
@@ -254,7 +255,7 @@ func TestMCPSkillsBounds(t *testing.T) {
 			break
 		}
 	}
-	if len(names) != 62 || pages != 2 || names[61] != "skill://zz-head/SKILL.md" {
+	if len(names) != 63 || pages != 2 || names[62] != "skill://zz-head/SKILL.md" {
 		t.Errorf("%d pages with %d skills: %v", pages, len(names), names)
 	}
 	for uri, says := range map[string]string{"skill://many/SKILL.md": "it has 513 files, and may have 512", "skill://zz-named/SKILL.md": "looks like personal data"} {

@@ -142,8 +142,8 @@ type unserved string
 
 func (u unserved) Error() string { return string(u) }
 
-// serveable returns the reason why a skill is not served, as far as it is known without the skill's files.
-func serveable(k *skills.Skill) error {
+// servable returns the reason why a skill is not served, as far as it is known without the skill's files.
+func servable(k *skills.Skill) error {
 	switch {
 	case k.Kind != skills.Folder:
 		return unserved("it is a module, and the format takes folders with SKILL.md")
@@ -160,7 +160,7 @@ func serveable(k *skills.Skill) error {
 // serve describes a skill as clients get it, and returns its files, or only SKILL.md and the named file, with tokens in place of personal data. An error of type
 // unserved says why the skill is not served.
 func (h *hiding) serve(k *skills.Skill, read skills.Reader, names ...string) (source.Served, skills.Content, error) {
-	if err := serveable(k); err != nil {
+	if err := servable(k); err != nil {
 		return source.Served{}, nil, err
 	}
 	if len(names) > 0 {
@@ -171,17 +171,16 @@ func (h *hiding) serve(k *skills.Skill, read skills.Reader, names ...string) (so
 		return source.Served{}, nil, unserved("its files cannot be read")
 	}
 	shown, dynamic := skills.Content{}, false
-	paths := k.Name + "\n" + strings.Join(k.Files, "\n")
 	for name, data := range content {
 		text := h.content(data)
 		shown[name] = []byte(text)
 		dynamic = dynamic || text != string(data)
 	}
-	hidden := h.from(pii.FromSkill, paths)
+	personal := h.personalPath(k)
 	if h.err != nil {
 		return source.Served{}, nil, h.err
 	}
-	if hidden != paths {
+	if personal {
 		return source.Served{}, nil, unserved("the name of one of its files looks like personal data")
 	}
 	entry, err := source.Serve(k.Name, shown, dynamic)
@@ -192,6 +191,16 @@ func (h *hiding) serve(k *skills.Skill, read skills.Reader, names ...string) (so
 		return entry, nil, unserved(err.Error())
 	}
 	return entry, shown, nil
+}
+
+// personalPath reports whether a path of a skill has personal data.
+func (h *hiding) personalPath(k *skills.Skill) bool {
+	all := k.Name + "\n" + strings.Join(k.Files, "\n")
+	if h.from(pii.FromSkill, all) == all {
+		return false
+	}
+	// Several paths together may look like what none of them is, such as a phone number.
+	return slices.ContainsFunc(append([]string{k.Name}, k.Files...), func(p string) bool { return h.from(pii.FromSkill, p) != p })
 }
 
 // content returns the text of a file of a skill with tokens in place of personal data.
@@ -380,7 +389,7 @@ func (s *Server) listSkillFiles(ctx context.Context, who caller, list *mcp.ListR
 	}
 	hide, count := s.hiding(ctx, who), 0
 	err = store.Each(who.user, func(k skills.Skill, _ skills.Reader) bool {
-		if serveable(&k) != nil || k.Title != "" || hide.from(pii.FromSkill, k.Name) != k.Name {
+		if servable(&k) != nil || k.Title != "" || hide.from(pii.FromSkill, k.Name) != k.Name {
 			return hide.err == nil
 		}
 		list.Resources = append(list.Resources, &mcp.Resource{
