@@ -67,7 +67,7 @@ func TestGatewayTemplates(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, ", "); got != "servers mcp://{server}/{uri}, user test://users/{id}, workspace workspace://{session}/{+path}" {
+	if got := strings.Join(names, ", "); got != "servers mcp://{server}/{uri}, skills skill://{+path}, user test://users/{id}, workspace workspace://{session}/{+path}" {
 		t.Errorf("the templates are %s", got)
 	}
 	for _, uri := range []string{"test://users/7", "mcp://up/test:%2F%2Fusers%2F7"} {

@@ -15,15 +15,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// upstream starts an MCP server over HTTP with the given tools, two resources and a prompt, and configures it as the server up.
+// upstream starts an MCP server over HTTP with the given tools, three resources and a prompt, and configures it as the server up.
 func (f *fixture) upstream(tools map[*mcp.Tool]mcp.ToolHandler) {
 	f.t.Helper()
 	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)
 	for tool, handler := range tools {
 		s.AddTool(tool, handler)
 	}
-	for _, name := range []string{"notes", "a b/c"} {
-		s.AddResource(&mcp.Resource{Name: name, URI: "test://x/" + url.PathEscape(name) + "?x=1", MIMEType: "text/plain"},
+	for name, uri := range map[string]string{"notes": "test://x/notes?x=1", "a b/c": "test://x/" + url.PathEscape("a b/c") + "?x=1", "skill": "skill://theirs/SKILL.md"} {
+		s.AddResource(&mcp.Resource{Name: name, URI: uri, MIMEType: "text/plain"},
 			func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 				return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: name + " of ann.smith@example.com"}}}, nil
 			})
@@ -136,7 +136,7 @@ func TestGatewayResources(t *testing.T) {
 	f.upstream(nil)
 	g := f.gateway(nil, "--mode", "direct")
 	listed, err := g.ListResources(t.Context(), nil)
-	if err != nil || len(listed.Resources) != 2 {
+	if err != nil || len(listed.Resources) != 3 {
 		t.Fatalf("listed %+v, %v", listed, err)
 	}
 	for _, resource := range listed.Resources {
@@ -148,7 +148,7 @@ func TestGatewayResources(t *testing.T) {
 	if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "mcp://up/test:%2F%2Fx%2Fnotes%3Fx=1"}); err != nil || read.Contents[0].Text != "notes of pii_1e@d1.pii.invalid" {
 		t.Errorf("with its server's name it reads %+v, %v", read, err)
 	}
-	for _, uri := range []string{"mcp://up/test:%2F%2Fnone", "mcp://none/test:%2F%2Fnotes", "mcp://up", "test://none"} {
+	for _, uri := range []string{"mcp://up/test:%2F%2Fnone", "mcp://none/test:%2F%2Fnotes", "mcp://up", "test://none", "skill://theirs/SKILL.md"} {
 		if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
 			t.Errorf("%s reads %+v", uri, read.Contents[0])
 		}

@@ -1,18 +1,25 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/skills"
 	skillsource "mcp-code-exec-harness/internal/skills/source"
+	"mcp-code-exec-harness/internal/upstream"
 	"mcp-code-exec-harness/internal/versions"
 )
 
 type skillsAddCmd struct {
 	Source       string   `arg:"" help:"library, @OWNER/NAME, folder, archive, owner/name of GitHub, address of a repository, of an archive, or of a site with a well-known index."`
+	Source       string   `arg:"" help:"library, folder, archive, owner/name of GitHub, address of a repository, of an archive, or of a site with a well-known index, or mcp:SERVER."`
 	Skill        []string `sep:"none" help:"Only the skill with this name. May be repeated." placeholder:"NAME"`
 	AllowPrivate bool     `help:"The host that SOURCE names may be at an address of this machine or of a private network, and use http."`
 	User         string   `help:"Whose skills." default:"local"`
@@ -28,7 +35,8 @@ Examples:
   harness skills add ./my-skills
   harness skills add anthropics/skills --skill pdf
   harness skills add owner/name/skills/pdf@v1.2
-  harness skills add https://example.com`
+  harness skills add https://example.com
+  harness skills add mcp:SERVER`
 }
 
 // addedSkill says what became of a skill of a source.
@@ -54,6 +62,7 @@ func (c *skillsAddCmd) Run(ctx context.Context, a *app, saved *skills.Store) err
 		return c.addOther(ctx, a, saved)
 	}
 	found, err := skillsource.Read(ctx, c.Source, skillsource.Options{Dir: a.Dir, Environ: a.Environ, Names: c.Skill, AllowPrivate: c.AllowPrivate})
+	found, err := skillsource.Read(ctx, c.Source, skillsource.Options{Dir: a.Dir, Environ: a.Environ, Names: c.Skill, AllowPrivate: c.AllowPrivate, Server: c.server(a)})
 	if err != nil {
 		return err
 	}
@@ -108,4 +117,60 @@ func (c *skillsAddCmd) Run(ctx context.Context, a *app, saved *skills.Store) err
 		return errors.New("nothing of the source was added")
 	}
 	return nil
+}
+
+// server returns a function that returns an MCP server of the configuration. It starts the server.
+func (c *skillsAddCmd) server(a *app) func(ctx context.Context, name string) (skillsource.Server, error) {
+	return func(ctx context.Context, name string) (skillsource.Server, error) {
+		h, err := a.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if all := serverNames(h.Servers().Servers()); !slices.Contains(all, name) {
+			return nil, unknownServer(name, all)
+		}
+		progress := a.progress("starting " + name)
+		defer progress.stop()
+		_, err = h.Servers().Connect(ctx, c.User, name)
+		return skillServer{h.Servers(), name, mcpclient.CallOptions{User: c.User}}, err
+	}
+}
+
+// skillServer is an MCP server that offers skills.
+type skillServer struct {
+	servers *upstream.Servers
+	name    string
+	opt     mcpclient.CallOptions
+}
+
+func (s skillServer) List(ctx context.Context, cursor string) (json.RawMessage, error) {
+	return s.request(ctx, mcpclient.ListSkills, mcpclient.ExtensionParams{Cursor: cursor})
+}
+
+func (s skillServer) Get(ctx context.Context, uri string) (json.RawMessage, error) {
+	return s.request(ctx, mcpclient.GetSkill, mcpclient.ExtensionParams{URI: uri})
+}
+
+func (s skillServer) request(ctx context.Context, method string, params mcpclient.ExtensionParams) (json.RawMessage, error) {
+	result, release, err := s.servers.Extension(ctx, s.name, mcpclient.SkillsExtension, method, params, s.opt)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return bytes.Clone(result), nil
+}
+
+func (s skillServer) Read(ctx context.Context, uri string) ([]byte, error) {
+	contents, release, err := s.servers.ReadResource(ctx, s.name, uri, s.opt)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	switch {
+	case len(contents) != 1:
+		return nil, fmt.Errorf("the server gives %d contents, not one", len(contents))
+	case contents[0].Blob != "":
+		return base64.StdEncoding.DecodeString(contents[0].Blob)
+	}
+	return []byte(contents[0].Text), nil
 }

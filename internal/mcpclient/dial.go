@@ -187,6 +187,11 @@ func (s *server) handshake(ctx context.Context, c *conn, version string) error {
 		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) {},
 		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) {},
 	})
+	for _, method := range extensionMethods {
+		if err := mcp.AddSendingCustomMethod[*ExtensionParams, *extensionResult](client, method); err != nil {
+			panic(err) // the methods of extensions are not those of MCP itself
+		}
+	}
 	type outcome struct {
 		session *mcp.ClientSession
 		err     error

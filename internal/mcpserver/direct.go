@@ -45,7 +45,10 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 			call.Params.Name = s.offered.listedName(call.Params.Name)
 		}
 		answer, err := next(ctx, method, req)
-		if list, ok := answer.(*mcp.ListResourcesResult); ok && err == nil && s.opt.direct() && list.NextCursor == "" {
+		if list, ok := answer.(*mcp.ListResourcesResult); ok && err == nil && list.NextCursor == "" {
+			if err := s.listSkillFiles(ctx, s.caller(req.GetExtra()), list); err != nil || !s.opt.direct() {
+				return answer, err
+			}
 			list.Resources = slices.DeleteFunc(list.Resources, func(r *mcp.Resource) bool { return r.URI == changedMarker })
 			return answer, s.listUpstream(ctx, s.caller(req.GetExtra()), list)
 		}

@@ -222,7 +222,7 @@ func (s *Server) boundListening(next mcp.MethodHandler) mcp.MethodHandler {
 			return nil, errListening
 		}
 		defer s.sessions.listen(who.Caller(), -1)
-		ctx, cancel := bound(context.WithValue(ctx, callerKey{}, who), s.closing)
+		ctx, cancel := bound(withCaller(ctx, who), s.closing)
 		defer cancel()
 		ctx, cancel = context.WithTimeout(ctx, sessionIdle)
 		defer cancel()
@@ -230,8 +230,22 @@ func (s *Server) boundListening(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// callerKey is the key of a caller in the context of subscriptions/listen.
+// callerKey is the key of a caller in the context of subscriptions/listen, and of methods that are not those of MCP itself.
 type callerKey struct{}
+
+func withCaller(ctx context.Context, who caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, who)
+}
+
+// identifying is a middleware that puts the caller into the context of the methods of extensions: the SDK does not give their handlers the request.
+func (s *Server) identifying(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if slices.Contains(skillMethods, method) {
+			ctx = withCaller(ctx, s.caller(req.GetExtra()))
+		}
+		return next(ctx, method, req)
+	}
+}
 
 // listen adds n to the number of a caller's streams. It returns false if there would be too many.
 func (s *sessions) listen(caller string, n int) bool {

@@ -112,7 +112,7 @@ func New(opt Options) *Server {
 		Capabilities: &mcp.ServerCapabilities{
 			Logging: &mcp.LoggingCapabilities{}, //nolint:staticcheck // clients of the older versions show console lines
 			Tools:   &mcp.ToolCapabilities{ListChanged: opt.direct()}, Resources: &mcp.ResourceCapabilities{ListChanged: opt.direct()},
-			Prompts: opt.prompts(),
+			Prompts: opt.prompts(), Extensions: map[string]any{skillsExtension: map[string]any{"directoryRead": true}},
 		},
 	}
 	if opt.direct() {
@@ -129,7 +129,8 @@ func New(opt Options) *Server {
 	}
 	s.addSkills()
 	s.addResources()
-	s.server.AddReceivingMiddleware(restoring, s.private, s.greeting, s.prompting, s.listing, s.countSessions, s.boundListening)
+	s.addSkillResources()
+	s.server.AddReceivingMiddleware(restoring, s.private, s.greeting, s.prompting, s.listing, s.countSessions, s.boundListening, s.identifying)
 	if opt.direct() {
 		s.addUpstreamResources()
 		s.server.AddSendingMiddleware(s.onlyWatching)
@@ -196,6 +197,9 @@ func (s *Server) greeting(next mcp.MethodHandler) mcp.MethodHandler {
 				}
 			}
 			a.Instructions = s.instructions()
+			if a.ProtocolVersion < skillsVersion {
+				delete(a.Capabilities.Extensions, skillsExtension) // the extension builds on a later version
+			}
 		case *mcp.DiscoverResult:
 			a.Instructions = s.instructions()
 		}

@@ -261,8 +261,8 @@ func (s *Server) tellChanges() {
 
 // locate finds the server of a resource, and the resource's URI on that server.
 func (s *Server) locate(ctx context.Context, who caller, uri string) (server, there string, err error) {
-	if strings.HasPrefix(uri, scheme+"://") {
-		return "", "", errors.New("files of a session tell of no changes")
+	if ownURI(uri) {
+		return "", "", errors.New("files of sessions and skills tell of no changes")
 	}
 	if strings.HasPrefix(uri, upstreamScheme) {
 		return splitUpstream(uri)

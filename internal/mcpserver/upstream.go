@@ -14,8 +14,8 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// A resource of an upstream server keeps its own URI if no other server offers the same one. Otherwise its URI is mcp://SERVER/URI, with both
-// parts escaped.
+// A resource of an upstream server keeps its own URI if no other server offers the same one and this server uses another scheme. Otherwise its URI is
+// mcp://SERVER/URI, with both parts escaped.
 const upstreamScheme = "mcp://"
 
 const (
@@ -46,6 +46,11 @@ func splitUpstream(uri string) (server, there string, err error) {
 	return server, there, nil
 }
 
+// ownURI reports whether a URI has a scheme of this server's own resources.
+func ownURI(uri string) bool {
+	return strings.HasPrefix(uri, scheme+"://") || strings.HasPrefix(uri, skillScheme)
+}
+
 // upstreamResource is a resource of a server, with the server's own URI.
 type upstreamResource struct {
 	mcp.Resource
@@ -71,7 +76,7 @@ func (s *Server) listUpstream(ctx context.Context, who caller, list *mcp.ListRes
 		times[r.URI]++
 	}
 	for _, r := range all {
-		if times[r.URI] > 1 || strings.HasPrefix(r.URI, upstreamScheme) || strings.HasPrefix(r.URI, scheme+"://") {
+		if times[r.URI] > 1 || strings.HasPrefix(r.URI, upstreamScheme) || ownURI(r.URI) {
 			r.URI = upstreamURI(r.Server, r.URI)
 		}
 		list.Resources = append(list.Resources, &r.Resource)
@@ -93,8 +98,8 @@ func (s *Server) templates(ctx context.Context, who caller) (all []upstreamTempl
 	return all, err
 }
 
-// listTemplates adds the templates of the upstream servers to a list. A template that several servers have is left out: clients name the server
-// by mcp://SERVER/URI.
+// listTemplates adds the templates of the upstream servers to a list. A template that several servers have, or that begins as this server's own, is left
+// out: clients name the server by mcp://SERVER/URI.
 func (s *Server) listTemplates(ctx context.Context, who caller, list *mcp.ListResourceTemplatesResult) error {
 	all, err := s.templates(ctx, who)
 	if err != nil {
@@ -111,7 +116,7 @@ func (s *Server) listTemplates(ctx context.Context, who caller, list *mcp.ListRe
 		times[t.URITemplate]++
 	}
 	for _, t := range all {
-		if times[t.URITemplate] == 1 {
+		if times[t.URITemplate] == 1 && !ownURI(t.URITemplate) {
 			list.ResourceTemplates = append(list.ResourceTemplates, &t.ResourceTemplate)
 		}
 	}
@@ -154,8 +159,11 @@ return await read_mcp_resource(found[0].server, env.HARNESS_URI)`
 
 // readUpstream answers resources/read for a resource of an upstream server.
 func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	if strings.HasPrefix(r.Params.URI, scheme+"://") { // the template of all resources matches it too
+	switch { // the template of all resources matches these too
+	case strings.HasPrefix(r.Params.URI, scheme+"://"):
 		return s.readFile(ctx, r)
+	case strings.HasPrefix(r.Params.URI, skillScheme):
+		return s.readSkillFile(ctx, r)
 	}
 	who, uri, server, code := s.caller(r.Extra), r.Params.URI, "", readByURI
 	named := strings.HasPrefix(uri, upstreamScheme)

@@ -193,6 +193,35 @@ func (s *Store) Content(user, name string) (Skill, Content, error) {
 	return k, c, nil
 }
 
+// Reader reads the present files of a skill: all, or those of a folder that names list.
+type Reader func(names ...string) (Content, error)
+
+// Each calls visit for the skills of a user, sorted by path, until visit returns false. visit may call read before it returns.
+func (s *Store) Each(user string, visit func(k Skill, read Reader) bool) error {
+	d, err := s.Dir(user)
+	if err != nil {
+		return fmt.Errorf("list skills: %w", err)
+	}
+	defer d.Close()
+	all, err := list(d)
+	if err != nil {
+		return fmt.Errorf("list skills: %w", err)
+	}
+	for i := range all {
+		read := func(names ...string) (Content, error) {
+			k := all[i]
+			if len(names) > 0 {
+				k.Files = names
+			}
+			return content(d, &k)
+		}
+		if !visit(all[i], read) {
+			break
+		}
+	}
+	return nil
+}
+
 // Record stores the present content of a user's skill as a version, unless it is one already. author names what made the content: a person, a run.
 func (s *Store) Record(ctx context.Context, user, name, author string) (Skill, Content, versions.Version, error) {
 	k, c, err := s.Content(user, name)

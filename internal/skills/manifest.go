@@ -152,16 +152,22 @@ func (m Manifest) Text() ([]byte, error) {
 }
 
 func parseFront(source string) (f front, err error) {
+	err = decodeFront(source, &f)
+	return f, err
+}
+
+// decodeFront decodes the YAML at the head of a SKILL.md into a value. A head without content changes nothing.
+func decodeFront(source string, into any) (err error) {
 	source = strings.ReplaceAll(strings.TrimPrefix(source, "\ufeff"), "\r\n", "\n")
 	rest, ok := strings.CutPrefix(source, "---\n")
 	head, _, closed := strings.Cut("\n"+rest, "\n---")
 	switch {
 	case !ok:
-		return f, errors.New("SKILL.md must begin with a line ---, then name: and description:, then a line ---")
+		return errors.New("SKILL.md must begin with a line ---, then name: and description:, then a line ---")
 	case !closed:
-		return f, errors.New("the head of SKILL.md is not closed by a line ---")
+		return errors.New("the head of SKILL.md is not closed by a line ---")
 	case len(head) > maxFront:
-		return f, fmt.Errorf("the head of SKILL.md is larger than %d bytes; shorten it", maxFront)
+		return fmt.Errorf("the head of SKILL.md is larger than %d bytes; shorten it", maxFront)
 	}
 	defer func() { // the parser of a library reads a text of a model, and may panic
 		if r := recover(); r != nil {
@@ -170,20 +176,20 @@ func parseFront(source string) (f front, err error) {
 	}()
 	file, err := parser.ParseBytes([]byte(head), 0)
 	if err != nil {
-		return f, yamlError(err)
+		return yamlError(err)
 	}
 	for _, kind := range []ast.NodeType{ast.AnchorType, ast.AliasType, ast.TagType} {
 		if len(ast.FilterFile(kind, file)) > 0 { // aliases of aliases can grow without bound
-			return f, errors.New("the head of SKILL.md may not use anchors (&), aliases (*) or tags (!)")
+			return errors.New("the head of SKILL.md may not use anchors (&), aliases (*) or tags (!)")
 		}
 	}
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
-		return f, nil
+		return nil
 	}
-	if err := yaml.NodeToValue(file.Docs[0].Body, &f); err != nil {
-		return f, yamlError(err)
+	if err := yaml.NodeToValue(file.Docs[0].Body, into); err != nil {
+		return yamlError(err)
 	}
-	return f, nil
+	return nil
 }
 
 func yamlError(err error) error {

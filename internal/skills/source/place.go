@@ -12,6 +12,9 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
+// mcpPrefix is the beginning of a source that is an MCP server.
+const mcpPrefix = "mcp:"
+
 // kind is a kind of source.
 type kind int
 
@@ -20,6 +23,7 @@ const (
 	kindArchive             // a .zip or .tar.gz, of this machine or at an address
 	kindGit                 // a git repository
 	kindIndex               // a site with a well-known index
+	kindMCP                 // an MCP server of the configuration
 )
 
 // Place is a source as its user named it.
@@ -31,16 +35,22 @@ type Place struct {
 	repo  string   // address that git fetches from
 	ref   string   // branch, tag or commit; empty: the default one
 	under string   // folder inside of the repository or folder, or a marketplace file there; empty: all
+	// server is the name of an MCP server in the configuration, and uri the URI of the SKILL.md of its only skill to read; empty: all.
+	server, uri string
 }
 
 // String returns the source in one canonical form. Two ways to write the same source give the same form, apart from redirects.
 func (p Place) String() string { return p.shown }
 
-// of returns the source that has the skill in a folder of p alone. An archive or a site has no such form: it is the source of all its skills.
+// of returns the source that has the skill in a folder of p alone; of an MCP server, the skill with a URI. An archive or a site has no such form: it is the source of all its skills.
 func (p Place) of(folder string) string {
 	switch {
 	case p.kind == kindFolder:
 		return filepath.Join(p.file, filepath.FromSlash(folder))
+	case p.kind == kindMCP && folder == "":
+		return mcpPrefix + p.server
+	case p.kind == kindMCP:
+		return mcpPrefix + p.server + "/" + folder
 	case p.kind == kindGit && folder != ".":
 		return p.repo + "#" + p.ref + ":" + folder
 	}
@@ -61,6 +71,7 @@ var scp = startup.Regexp(`^[A-Za-z0-9._-]+@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]+$`)
 //	https://host/repo.git, ssh://…, git@host:…, file://…   a repository; #ref, or #ref:path, may follow
 //	https://host/skills.tar.gz                      an archive
 //	https://host[/path]                             a site with /.well-known/agent-skills/index.json
+//	mcp:SERVER, mcp:SERVER/skill://NAME/SKILL.md     an MCP server of the configuration that offers skills, or one of them
 //
 // dir is the directory that relative paths begin at.
 func Parse(where, dir string) (Place, error) {
@@ -71,6 +82,14 @@ func Parse(where, dir string) (Place, error) {
 		return Place{}, errors.New("the source is longer than 2048 characters, or has control characters")
 	case strings.HasPrefix(where, "-"):
 		return Place{}, fmt.Errorf("the source %q begins with -; write ./%[1]s for a folder of this name", where)
+	}
+	if rest, ok := strings.CutPrefix(where, mcpPrefix); ok {
+		p := Place{kind: kindMCP, shown: where}
+		if p.server, p.uri, _ = strings.Cut(rest, "/"); p.server == "" {
+			return Place{}, errors.New("the source names no MCP server: write mcp:SERVER, with its name in mcpServers")
+		}
+		p.shown = p.of(p.uri)
+		return p, nil
 	}
 	if u, err := url.Parse(where); err == nil && u.Scheme != "" && strings.Contains(where, "://") {
 		return parseURL(where, u)

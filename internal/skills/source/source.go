@@ -1,4 +1,4 @@
-// Package source reads skills from elsewhere: folders, archives, git repositories, marketplace files and well-known indexes. It executes nothing of a
+// Package source reads skills from elsewhere: folders, archives, git repositories, marketplace files, well-known indexes and MCP servers. It executes nothing of a
 // source, writes nothing outside of a temporary directory, and refuses what it cannot take, with the reason. A skill that it has read is not in use:
 // the caller holds it until a person has reviewed it.
 package source
@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,6 +49,18 @@ type Options struct {
 	// AllowPrivate allows the host that the user named to be at an address of this machine or of a private network, and http in place of https. Hosts that
 	// an answer names have to be public in any case.
 	AllowPrivate bool
+	// Server returns the MCP server that has a name in the configuration. If Server is nil, MCP servers cannot be read.
+	Server func(ctx context.Context, name string) (Server, error)
+}
+
+// Server is an MCP server of the configuration that offers skills (SEP-2640). Its methods may be called again after an error.
+type Server interface {
+	// List returns the result of skills/list.
+	List(ctx context.Context, cursor string) (json.RawMessage, error)
+	// Get returns the result of skills/get.
+	Get(ctx context.Context, uri string) (json.RawMessage, error)
+	// Read returns the content of a resource.
+	Read(ctx context.Context, uri string) ([]byte, error)
 }
 
 // Bounds of what is read. They are checked before the content is read, wherever the source says its sizes.
@@ -116,6 +129,8 @@ func Read(ctx context.Context, where string, opt Options) (*Found, error) {
 		err = r.git(ctx)
 	case kindIndex:
 		err = r.index(ctx)
+	case kindMCP:
+		err = r.server(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the skills of %s: %w", p.shown, err)
