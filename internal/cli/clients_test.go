@@ -28,6 +28,9 @@ var clientPrograms = map[string]func(t *testing.T) (dir string, command []string
 	"python": func(t *testing.T) (string, []string) {
 		return clientDir("python"), []string{need(t, "python3"), "check.py"}
 	},
+	"typescript": func(t *testing.T) (string, []string) {
+		return clientDir("typescript"), []string{need(t, "node"), "check.mjs"}
+	},
 }
 
 func clientDir(language string) string { return filepath.Join("..", "..", "clients", language) }
