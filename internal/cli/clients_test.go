@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -16,11 +17,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // clientPrograms are the programs that check the clients, by language.
@@ -31,7 +36,28 @@ var clientPrograms = map[string]func(t *testing.T) (dir string, command []string
 	"typescript": func(t *testing.T) (string, []string) {
 		return clientDir("typescript"), []string{need(t, "node"), "check.mjs"}
 	},
+	"go": func(t *testing.T) (string, []string) {
+		path, err := buildClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ".", []string{path}
+	},
 }
+
+// buildClient builds the program that checks the client in Go once, and returns its path.
+var buildClient = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(shared, "check-client")
+	if runtime.GOOS == "windows" {
+		path += ".exe"
+	}
+	cmd := exec.Command("go", "build", "-o", path, "./check")
+	cmd.Dir, cmd.Env = clientDir("go"), append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the client in Go: %w: %s", err, out)
+	}
+	return path, nil
+})
 
 func clientDir(language string) string { return filepath.Join("..", "..", "clients", language) }
 
@@ -106,6 +132,103 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestClientsRestart kills a server in the middle of tasks and starts it again. The clients, which follow the tasks' events, get each event once and the
+// results, and a run that waits for a person goes on.
+func TestClientsRestart(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	type program struct {
+		*exec.Cmd
+		language string
+		stdin    io.WriteCloser
+		stdout   *bufio.Reader
+		stderr   bytes.Buffer
+	}
+	var all []*program
+	for language, command := range clientPrograms {
+		t.Run(language, func(t *testing.T) {
+			dir, args := command(t)
+			p := &program{Cmd: exec.Command(args[0], append(args[1:], "restart")...), language: language}
+			p.Dir = dir
+			all = append(all, p)
+		})
+	}
+	asked, again := make(chan bool, 10), make(chan struct{})
+	f.modelled(func(r fake.Request) fake.Reply {
+		if r.Last().Role == "tool" { // the task has executed a program, and this is its second turn
+			asked <- true
+			return fake.Reply{Text: "42 orders came in today.", Wait: again}
+		}
+		return shopkeeper(r)
+	})
+	f.write("harness.yaml", clientSettings)
+	f.addDemo("mailer")
+	f.run("trust", f.dir).want(0)
+	address := freeAddress(t)
+	for _, p := range all {
+		p.Env = append(f.clientKeys(p.language), "HARNESS_URL=http://"+address)
+	}
+	server := f.serveAt(address)
+	for _, p := range all {
+		var err error
+		if p.stdin, err = p.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := p.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.stdout, p.Stderr = bufio.NewReader(stdout), &p.stderr
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Process.Kill() })
+	}
+	for _, p := range all {
+		if line, err := p.stdout.ReadString('\n'); line != "ready\n" {
+			_ = p.Wait()
+			t.Fatalf("%s: %v %s%s", p.language, err, line, &p.stderr)
+		}
+		<-asked
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait() // it was killed
+	close(again)
+	f.serveAt(address)
+	for _, p := range all {
+		_, _ = io.WriteString(p.stdin, "\n")
+	}
+	for _, p := range all {
+		rest, _ := io.ReadAll(p.stdout)
+		if err := p.Wait(); err != nil || string(rest) != "ok\n" {
+			t.Errorf("%s: %v\n%s%s", p.language, err, rest, &p.stderr)
+		}
+	}
+}
+
+// serveAt starts a server in a process of its own, and kills it at the end of the test.
+func (f *fixture) serveAt(address string) *exec.Cmd {
+	f.t.Helper()
+	cmd := f.process("serve", "--listen", address)
+	log := &lockedBuffer{hit: make(chan struct{}), re: listening}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	select {
+	case <-log.hit:
+	case <-time.After(patience):
+		f.t.Fatalf("the server does not start: %s", log)
+	}
+	return cmd
+}
+
 // recording is the stream of events of a task that has ended.
 type recording struct {
 	task   string
@@ -166,7 +289,9 @@ func newClientProxy(t *testing.T, server string) *clientProxy {
 	pass.ErrorLog = discardLog
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		p.document.check(t, r)
+		if r.URL.Path != "/openapi.json" { // the document does not describe itself
+			p.document.check(t, r)
+		}
 		pass.ServeHTTP(w, r)
 	})
 	broken := func(how string, first func(w http.ResponseWriter, r *http.Request)) {
