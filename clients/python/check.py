@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from harness_client import Harness, HarnessError
+from harness_client import Harness, HarnessError, verify_webhook
 
 URL = os.environ["HARNESS_URL"]
 KEY, APPROVER, ADMIN = (os.environ.get(name, "") for name in ("HARNESS_KEY", "HARNESS_APPROVER", "HARNESS_ADMIN"))
@@ -136,6 +136,11 @@ def check_all():
     same(refused(lambda: h.create_task("x", budget={"turns": -1}), 400, "bad_request").details[0]["location"], "body.budget", "a wrong field")
     dead = Harness("http://127.0.0.1:1", patience=0.1, backoff=0.01)
     same("harness serve" in refused(dead.health, 0, "unreachable").fix, True, "the fix of a server that does not run")
+
+    signed = {"X-Harness-Timestamp": os.environ["WEBHOOK_TIMESTAMP"], "X-Harness-Signature": os.environ["WEBHOOK_SIGNATURE"]}
+    secret, body = os.environb[b"WEBHOOK_SECRET"], os.environb[b"WEBHOOK_BODY"]
+    same([verify_webhook(secret, signed, b) for b in (body, body + b" ")], [True, False], "verify_webhook")
+    same([verify_webhook(b"other", signed, body), verify_webhook(secret, {}, body), verify_webhook(secret, signed, body, within=0)], [False] * 3, "verify_webhook")
 
     began_at = time.monotonic()
     Harness(URL + "/limited/python", KEY).create_session(id="limited")  # the first request is refused with Retry-After: 1

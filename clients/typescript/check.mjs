@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { once } from 'node:events'
-import { Harness, HarnessError } from './harness.js'
+import { Harness, HarnessError, verifyWebhook } from './harness.js'
 
 const { HARNESS_URL: url, HARNESS_KEY: key, HARNESS_APPROVER, HARNESS_ADMIN } = process.env
 const user = 'typescript'
@@ -135,6 +135,11 @@ async function all() {
   same((await refused(h.createTask('x', { budget: { turns: -1 } }), 400, 'bad_request')).details[0].location, 'body.budget')
   const dead = new Harness({ url: 'http://127.0.0.1:9', patience: 0.1, backoff: 0.01 })
   assert((await refused(dead.health(), 0, 'unreachable')).fix.includes('harness serve'))
+
+  const { WEBHOOK_SECRET: secret, WEBHOOK_BODY: body, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE } = process.env
+  const signed = new Headers({ 'X-Harness-Timestamp': WEBHOOK_TIMESTAMP, 'X-Harness-Signature': WEBHOOK_SIGNATURE })
+  same([await verifyWebhook(secret, signed, body), await verifyWebhook(secret, signed, body + ' ')], [true, false])
+  same([await verifyWebhook('other', signed, body), await verifyWebhook(secret, new Headers(), body), await verifyWebhook(secret, signed, body, 0)], [false, false, false])
 
   const start = performance.now()
   await new Harness({ url: url + '/limited/typescript', key }).createSession({ id: 'limited' }) // the first request is refused with Retry-After: 1

@@ -25,7 +25,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evanw/esbuild/pkg/api"
+
 	"mcp-code-exec-harness/internal/testing/fake"
+	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
 // clientPrograms are the programs that check the clients, by language.
@@ -76,7 +79,9 @@ func need(t *testing.T, program string) string {
 
 const clientSettings = `policy:
   - {tools: mailer__send, action: ask}
-server: {metrics: {enabled: true}}
+server:
+  metrics: {enabled: true}
+  webhooks: {secret: 6f1c0d9ae2b84c35b7e05d2a91f3c8e4, allowPrivate: true}
 `
 
 // clientKeys creates the keys of a client's program and returns its environment.
@@ -107,7 +112,8 @@ func TestClients(t *testing.T) {
 	}
 	s := f.serve()
 	p := newClientProxy(t, s.url)
-	recorded := f.record(s)
+	recorded, key := f.record(s)
+	webhook := s.webhook(key)
 	p.recorded = recorded.text
 	for language, program := range clientPrograms {
 		t.Run(language, func(t *testing.T) {
@@ -117,10 +123,12 @@ func TestClients(t *testing.T) {
 			if err := os.WriteFile(events, recorded.events, 0o600); err != nil {
 				t.Fatal(err)
 			}
+			environ := append(environs[language], "HARNESS_URL="+p.url, "EVENTS="+events, "TASK="+recorded.task, fmt.Sprintf("CUTS=%d", len(recorded.text)+1))
+			environ = append(environ, webhook...)
 			for _, what := range []string{"all", "stream"} {
 				cmd := exec.Command(command[0], append(command[1:], what)...)
 				cmd.Dir = dir
-				cmd.Env = append(environs[language], "HARNESS_URL="+p.url, "EVENTS="+events, "TASK="+recorded.task, fmt.Sprintf("CUTS=%d", len(recorded.text)+1))
+				cmd.Env = environ
 				if out, err := cmd.CombinedOutput(); err != nil || !bytes.HasSuffix(out, []byte("ok\n")) {
 					t.Errorf("%s: %v\n%s", what, err, out)
 				}
@@ -208,6 +216,86 @@ func TestClientsRestart(t *testing.T) {
 	}
 }
 
+// TestClientsReadmes executes the examples in the READMEs of the clients as programs of users, who have the clients as packages.
+func TestClientsReadmes(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.modelled(shopkeeper)
+	f.write("harness.yaml", clientSettings)
+	f.addDemo("mailer")
+	f.run("trust", f.dir).want(0)
+	environ := f.clientKeys("reader")
+	s := f.serve()
+	for language, run := range map[string]func(t *testing.T, dir, program string) *exec.Cmd{
+		"python": func(t *testing.T, dir, program string) *exec.Cmd {
+			f.write("python/example.py", program)
+			cmd := exec.Command(need(t, "python3"), "example.py")
+			cmd.Env = append(environ, "PYTHONPATH="+dir)
+			return cmd
+		},
+		"typescript": func(t *testing.T, dir, program string) *exec.Cmd {
+			node := need(t, "node")
+			made := api.Transform(program, api.TransformOptions{Loader: api.LoaderTS, Format: api.FormatESModule, Target: api.ES2022})
+			if len(made.Errors) > 0 {
+				t.Fatal(made.Errors)
+			}
+			f.write("typescript/example.mjs", string(made.Code)) // Node.js before 22.18 does not run TypeScript
+			f.write("typescript/example.ts", program)
+			for _, file := range []string{"package.json", "harness.js", "harness.d.ts", "types.d.ts"} {
+				text, err := os.ReadFile(filepath.Join(dir, file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.write("typescript/node_modules/mcp-code-exec-harness-client/"+file, string(text))
+			}
+			tsc := exec.Command(node, filepath.Join(npmtest.TypeScript(t), "node_modules", "typescript", "bin", "tsc"), "--strict", "--noEmit", "--target", "es2022",
+				"--module", "preserve", "--moduleResolution", "bundler", "--typeRoots", ".", "--pretty", "false", "example.ts")
+			tsc.Dir = filepath.Join(f.dir, "typescript")
+			if out, err := tsc.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+			return exec.Command(node, "example.mjs")
+		},
+		"go": func(t *testing.T, dir, program string) *exec.Cmd {
+			f.write("go/example.go", program)
+			f.write("go/go.mod", "module example\n\ngo 1.23\n\nrequire mcp-code-exec-harness/clients/go v0.0.0\n\nreplace mcp-code-exec-harness/clients/go => "+dir+"\n")
+			cmd := exec.Command("go", "run", ".")
+			cmd.Env = append(environ, "CGO_ENABLED=0", "GOWORK=off")
+			return cmd
+		},
+	} {
+		t.Run(language, func(t *testing.T) {
+			dir, err := filepath.Abs(clientDir(language))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "README.md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			block := clientExample.FindSubmatch(text)
+			if block == nil {
+				t.Fatal("the README has no example")
+			}
+			cmd := run(t, dir, string(block[1]))
+			if cmd.Env == nil {
+				cmd.Env = environ
+			}
+			cmd.Env = append(cmd.Env, "HARNESS_URL="+s.url)
+			cmd.Dir = filepath.Join(f.dir, language)
+			out, err := cmd.CombinedOutput()
+			if want := clientExampleShows; err != nil || !want.Match(out) {
+				t.Errorf("%v: the example shows\n%s\nwant %s", err, out, want)
+			}
+		})
+	}
+}
+
+var (
+	clientExample      = regexp.MustCompile("(?s)```(?:python|typescript|go)\n(?:#|//) example\\.\\w+\n(.*?)```")
+	clientExampleShows = regexp.MustCompile(`^42\nlog: .*counting.*\n42 orders came in today\.\n"?sent"?\n404 not_found - check the id and the key: .*\n$`)
+)
+
 // serveAt starts a server in a process of its own, and kills it at the end of the test.
 func (f *fixture) serveAt(address string) *exec.Cmd {
 	f.t.Helper()
@@ -237,9 +325,9 @@ type recording struct {
 }
 
 // record records the events of a task whose texts have characters of several bytes.
-func (f *fixture) record(s *server) recording {
+func (f *fixture) record(s *server) (r recording, key string) {
 	f.t.Helper()
-	key := strings.TrimSpace(f.run("keys", "create", "--user", "recorded").want(0).stdout)
+	key = strings.TrimSpace(f.run("keys", "create", "--user", "recorded").want(0).stdout)
 	header := []string{"Authorization", "Bearer " + key}
 	status, text := s.do("POST", "/task", `{"userId": "recorded", "task": "Grüße 😀 an alle"}`, header...)
 	var made struct{ TaskID string }
@@ -259,7 +347,29 @@ func (f *fixture) record(s *server) recording {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return recording{made.TaskID, []byte(text), list}
+	return recording{made.TaskID, []byte(text), list}, key
+}
+
+// webhook returns a webhook of the server as variables of a program.
+func (s *server) webhook(key string) (environ []string) {
+	s.t.Helper()
+	got := make(chan []string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- []string{
+			"WEBHOOK_BODY=" + string(body), "WEBHOOK_TIMESTAMP=" + r.Header.Get("X-Harness-Timestamp"), "WEBHOOK_SIGNATURE=" + r.Header.Get("X-Harness-Signature"),
+		}
+	}))
+	defer receiver.Close()
+	if status, text := s.do("POST", "/v1/tasks", `{"task": "Say hello.", "callbackUrl": "`+receiver.URL+`"}`, "Authorization", "Bearer "+key); status != http.StatusAccepted {
+		s.t.Fatalf("%d %s", status, text)
+	}
+	select {
+	case environ = <-got:
+	case <-time.After(patience):
+		s.t.Fatal("there is no webhook")
+	}
+	return append(environ, "WEBHOOK_SECRET=6f1c0d9ae2b84c35b7e05d2a91f3c8e4")
 }
 
 var eventBlock = regexp.MustCompile(`id: (\d+)\nevent: (\S+)\ndata: (.*)\n\n`)

@@ -238,6 +238,16 @@ func checkErrors() {
 	dead := &harness.Client{URL: "http://127.0.0.1:1", Patience: 100 * time.Millisecond, Backoff: time.Millisecond}
 	same("the fix of a server that does not run", strings.Contains(refused(dead.Health(ctx), 0, "unreachable").Fix, "harness serve"), true)
 
+	signed := http.Header{"X-Harness-Timestamp": {os.Getenv("WEBHOOK_TIMESTAMP")}, "X-Harness-Signature": {os.Getenv("WEBHOOK_SIGNATURE")}}
+	secret, body := []byte(os.Getenv("WEBHOOK_SECRET")), []byte(os.Getenv("WEBHOOK_BODY"))
+	same("VerifyWebhook", harness.VerifyWebhook(secret, signed, body, time.Hour), true)
+	for _, bad := range []bool{
+		harness.VerifyWebhook(secret, signed, append(body, ' '), time.Hour), harness.VerifyWebhook([]byte("other"), signed, body, time.Hour),
+		harness.VerifyWebhook(secret, http.Header{}, body, time.Hour), harness.VerifyWebhook(secret, signed, body, 0),
+	} {
+		same("VerifyWebhook of what is not signed", bad, false)
+	}
+
 	began := time.Now()
 	must((&harness.Client{URL: at + "/limited/go", Key: key}).CreateSession(ctx, "limited")) // the first request is refused with Retry-After: 1
 	same("Retry-After", time.Since(began) >= time.Second, true)
