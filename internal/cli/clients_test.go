@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,7 +81,6 @@ func need(t *testing.T, program string) string {
 const clientSettings = `policy:
   - {tools: mailer__send, action: ask}
 server:
-  metrics: {enabled: true}
   webhooks: {secret: 6f1c0d9ae2b84c35b7e05d2a91f3c8e4, allowPrivate: true}
 `
 
@@ -126,9 +126,10 @@ func TestClients(t *testing.T) {
 			environ := append(environs[language], "HARNESS_URL="+p.url, "EVENTS="+events, "TASK="+recorded.task, fmt.Sprintf("CUTS=%d", len(recorded.text)+1))
 			environ = append(environ, webhook...)
 			for _, what := range []string{"all", "stream"} {
-				cmd := exec.Command(command[0], append(command[1:], what)...)
-				cmd.Dir = dir
-				cmd.Env = environ
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				cmd := exec.CommandContext(ctx, command[0], append(command[1:], what)...)
+				cmd.Dir, cmd.Env = dir, environ
 				if out, err := cmd.CombinedOutput(); err != nil || !bytes.HasSuffix(out, []byte("ok\n")) {
 					t.Errorf("%s: %v\n%s", what, err, out)
 				}
@@ -249,7 +250,7 @@ func TestClientsReadmes(t *testing.T) {
 				f.write("typescript/node_modules/mcp-code-exec-harness-client/"+file, string(text))
 			}
 			tsc := exec.Command(node, filepath.Join(npmtest.TypeScript(t), "node_modules", "typescript", "bin", "tsc"), "--strict", "--noEmit", "--target", "es2022",
-				"--module", "preserve", "--moduleResolution", "bundler", "--typeRoots", ".", "--pretty", "false", "example.ts")
+				"--module", "preserve", "--moduleResolution", "bundler", "--typeRoots", "none", "--pretty", "false", "example.ts")
 			tsc.Dir = filepath.Join(f.dir, "typescript")
 			if out, err := tsc.CombinedOutput(); err != nil {
 				t.Errorf("%v: %s", err, out)
