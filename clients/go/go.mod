@@ -1,0 +1,3 @@
+module mcp-code-exec-harness/clients/go
+
+go 1.23
