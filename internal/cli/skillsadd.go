@@ -18,8 +18,7 @@ import (
 )
 
 type skillsAddCmd struct {
-	Source       string   `arg:"" help:"library, @OWNER/NAME, folder, archive, owner/name of GitHub, address of a repository, of an archive, or of a site with a well-known index."`
-	Source       string   `arg:"" help:"library, folder, archive, owner/name of GitHub, address of a repository, of an archive, or of a site with a well-known index, or mcp:SERVER."`
+	Source       string   `arg:"" help:"library, @OWNER/NAME, folder, archive, owner/name of GitHub, address of a repository, of an archive, or of a site with a well-known index, or mcp:SERVER."`
 	Skill        []string `sep:"none" help:"Only the skill with this name. May be repeated." placeholder:"NAME"`
 	AllowPrivate bool     `help:"The host that SOURCE names may be at an address of this machine or of a private network, and use http."`
 	User         string   `help:"Whose skills." default:"local"`
@@ -61,7 +60,6 @@ func (c *skillsAddCmd) Run(ctx context.Context, a *app, saved *skills.Store) err
 	if skills.IsShared(c.Source) {
 		return c.addOther(ctx, a, saved)
 	}
-	found, err := skillsource.Read(ctx, c.Source, skillsource.Options{Dir: a.Dir, Environ: a.Environ, Names: c.Skill, AllowPrivate: c.AllowPrivate})
 	found, err := skillsource.Read(ctx, c.Source, skillsource.Options{Dir: a.Dir, Environ: a.Environ, Names: c.Skill, AllowPrivate: c.AllowPrivate, Server: c.server(a)})
 	if err != nil {
 		return err
