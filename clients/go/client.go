@@ -37,10 +37,10 @@ type Client struct {
 type Error struct {
 	Status     int           // HTTP status, or 0 if there was no answer
 	Code       string        // a word for programs, such as "not_found" or "unreachable"
-	Message    string        // what is wrong
-	Fix        string        // what to do about it; empty if Message says that too
-	Details    []Detail      // what is wrong with single fields
-	RetryAfter time.Duration // how long the server asks to wait; negative if it does not say
+	Message    string        // cause of the failure
+	Fix        string        // remedy; empty if Message has it
+	Details    []Detail      // problems of single fields
+	RetryAfter time.Duration // time to wait, as the server asks; negative if it does not
 
 	cause error
 }
@@ -84,7 +84,7 @@ func refusal(resp *http.Response) error {
 		Errors            []Detail
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	_ = json.Unmarshal(text, &problem) // what is no problem leaves the fields empty
+	_ = json.Unmarshal(text, &problem) // another text leaves the fields empty
 	e := &Error{Status: resp.StatusCode, Code: problem.Code, Message: problem.Detail, Fix: problem.Fix, Details: problem.Errors, RetryAfter: -1}
 	if e.Code == "" {
 		e.Code = strings.ReplaceAll(strings.ToLower(http.StatusText(e.Status)), " ", "_")

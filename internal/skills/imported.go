@@ -47,14 +47,21 @@ func (s *Store) Hold(ctx context.Context, user, name string, c Content, origin v
 	return v, err
 }
 
-// Held returns the versions that are held of a user's skill, by its name or path, or of all skills if name is empty; see [Store.Versions].
+// Held returns the versions that are held of a user's skill, or of all skills if name is empty; see [Store.Versions]. name is what the skill is imported as or, if
+// nothing is held of that, the name or path of a skill.
 func (s *Store) Held(ctx context.Context, user, name string) (held []versions.Version, err error) {
-	if name != "" {
-		if key, err := s.Key(ctx, user, name); err == nil {
-			name = key
+	held, err = s.heldOf(ctx, user, name)
+	if err == nil && len(held) == 0 && name != "" {
+		if key, failed := s.Key(ctx, user, name); failed == nil && key != name {
+			return s.heldOf(ctx, user, key)
 		}
 	}
-	all, err := s.Versions(ctx, user, name)
+	return held, err
+}
+
+// heldOf returns the versions that are held of the skill with a name in the history, or of all skills if it is empty.
+func (s *Store) heldOf(ctx context.Context, user, key string) (held []versions.Version, err error) {
+	all, err := s.Versions(ctx, user, key)
 	for _, v := range all {
 		if v.State == versions.Held {
 			held = append(held, v)
