@@ -40,7 +40,7 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
+.PHONY: evidence release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
 
 all: build
 
@@ -128,6 +128,9 @@ lines: ## lines of Go by package, without tests, their support and generated cod
 
 bench: build ## the budgets, measured on this machine
 	./bin/harness bench
+
+evidence: build ## every claim of docs/EVIDENCE.md, checked: ARGS="-only security" checks some, ARGS="-against docs/evidence" compares; TEST262=DIR WPT=DIR AGENTDOJO=DIR add suites
+	$(GO) run ./internal/testing/evidence $(ARGS)
 
 load: build ## users in turn and tasks at once, over HTTP; OLD=path measures another binary alternately
 	$(GO) run ./internal/testing/load $(OLD) bin/harness

@@ -165,6 +165,8 @@ var questions = []struct {
 	{"developer", "How do I add a detector of personal data?", "CONTRIBUTING.md#a-detector-of-personal-data", []string{"internal/pii/detect/kinds.go"}},
 	{"developer", "I come from the TypeScript template. Where is DockerSandbox?", "docs/MIGRATION.md#files", []string{"DockerSandbox", "internal/sandbox"}},
 	{"evaluator", "Why code in place of tool calls?", "docs/PHILOSOPHY.md", []string{"harness bench tokens"}},
+	{"evaluator", "How do I check what is claimed?", "docs/EVIDENCE.md#check-a-claim", []string{"make evidence ARGS=", "-only"}},
+	{"evaluator", "What do the claims leave out?", "docs/EVIDENCE.md", []string{"Not shown"}},
 	{"evaluator", "How many tokens does it save?", "docs/PHILOSOPHY.md#what-it-saves", []string{"tokens"}},
 	{"evaluator", "Is the sandbox a wall, and which?", "docs/SECURITY.md#walls-around-a-program", []string{"seccomp", "Landlock"}},
 	{"evaluator", "What does it not protect from?", "docs/SECURITY.md#what-no-wall-stops", []string{"Faults of the kernel"}},
