@@ -1,5 +1,5 @@
 // Command release builds a release of the harness into a directory: for each platform an archive and a software bill of materials (SBOM), Debian
-// packages, npm packages, a container image, a Homebrew formula, a provenance statement, and the checksums of all files. The same commit gives
+// packages, npm packages, the clients, a container image, a Homebrew formula, a provenance statement, and the checksums of all files. The same commit gives
 // the same bytes. It needs Go and git, no network once the modules are downloaded, and no container engine.
 //
 // It runs in the root of the repository: make release.
@@ -109,7 +109,7 @@ func run() error {
 		}
 		all = append(all, p)
 	}
-	if err := errors.Join(r.npmWrapper(all), r.image(all), r.formula(all)); err != nil {
+	if err := errors.Join(r.npmWrapper(all), r.clients(), r.image(all), r.formula(all)); err != nil {
 		return err
 	}
 	return errors.Join(r.provenance(all), r.sums())
