@@ -1,3 +1,3 @@
 // A result that is too large.
-// wants: error runtime
+// wants: error output_limit
 return 'x'.repeat(4 << 20)
