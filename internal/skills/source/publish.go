@@ -87,7 +87,7 @@ func ServedURI(path string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
-	parts[0] = strings.NewReplacer(":", "%3A", "@", "%40").Replace(parts[0]) // these characters separate the parts of a URI's authority
+	parts[0] = strings.NewReplacer(":", "%3A", "@", "%40").Replace(parts[0]) // In the authority of a URI, these characters separate its parts.
 	return "skill://" + strings.Join(parts, "/")
 }
 
