@@ -87,7 +87,7 @@ func ServedURI(path string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
-	parts[0] = strings.NewReplacer(":", "%3A", "@", "%40").Replace(parts[0]) // Both are separators in the authority of a URI.
+	parts[0] = strings.NewReplacer(":", "%3A", "@", "%40").Replace(parts[0]) // In the authority of a URI, these characters separate its parts.
 	return "skill://" + strings.Join(parts, "/")
 }
 
