@@ -169,9 +169,12 @@ func (fs files) answersTable() []string {
 func (fs files) costsTable() []string {
 	lines := []string{"| figure | median, ms |", "|---|---|"}
 	for _, r := range [][2]string{
-		{"run-compiled", "a program that was compiled before, warm runner, journal on disk"}, {"run-new", "a program never seen, TypeScript"},
-		{"call", "added to a call of a tool: gate, policy, journal"}, {"call-private", "hiding personal data in a call of 1 KiB"},
-		{"search", "search in 5,000 tools"}, {"worker", "start of a runner"},
+		{"run-compiled", "a program that was compiled before, warm runner, journal on disk"},
+		{"run-new", "a program never seen, TypeScript"},
+		{"call", "added to a call of a tool: gate, policy, journal"},
+		{"call-private", "hiding personal data in a call of 1 KiB"},
+		{"search", "search in 5,000 tools"},
+		{"worker", "start of a runner"},
 	} {
 		f := fs.figure(r[0])
 		scale := 1.0

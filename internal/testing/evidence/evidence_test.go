@@ -149,7 +149,9 @@ func TestReadNumber(t *testing.T) {
 
 func TestReadTests(t *testing.T) {
 	t.Parallel()
-	event := func(action, test string) string { return `{"Action":"` + action + `","Package":"p","Test":"` + test + `"}` + "\n" }
+	event := func(action, test string) string {
+		return `{"Action":"` + action + `","Package":"p","Test":"` + test + `"}` + "\n"
+	}
 	output := "# a message of the compiler\n" + `{"Action":"start","Package":"p"}` + "\n" +
 		event("run", "TestA") + event("run", "TestA/x") + event("pass", "TestA/x") + event("run", "TestA/y") + event("skip", "TestA/y") + event("pass", "TestA") +
 		event("run", "TestAB") + event("fail", "TestAB") +

@@ -89,7 +89,7 @@ func readTests(names []string, output []byte) ([]counts, error) {
 			actions[event.Test] = event.Action
 		case "run":
 			if _, ended := actions[event.Test]; !ended {
-				actions[event.Test] = "fail" // until it ends: the process may end before
+				actions[event.Test] = "fail" // A test that does not end has failed.
 			}
 		}
 	}
