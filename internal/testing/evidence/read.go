@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// counts are the results of one test and its subtests. A test that has subtests is not counted itself unless it failed.
+// counts are the results of one test and its subtests. A test that has subtests is counted itself only if it failed.
 type counts struct {
 	Name    string   `json:"name"`
 	Passed  int      `json:"passed"`
