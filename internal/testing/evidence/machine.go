@@ -40,14 +40,14 @@ func thisMachine(ctx context.Context) machine {
 
 func load1() string { return firstWords("/proc/loadavg", 1) }
 
-// firstWords returns the first n words of a file, or "" where there is no such file.
+// firstWords returns the first n words of a file, or "" if the file does not exist.
 func firstWords(path string, n int) string {
 	text, _ := os.ReadFile(path)
 	words := strings.Fields(string(text))
 	return strings.Join(words[:min(n, len(words))], " ")
 }
 
-// valueIn returns the value after "key:" in a file, or "" where there is none.
+// valueIn returns the value after "key:" in a file, or "" if there is none.
 func valueIn(path, key string) string {
 	file, err := os.Open(path)
 	if err != nil {

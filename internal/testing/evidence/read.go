@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// counts are the results of one test and its subtests. A test that has subtests is not counted itself unless it failed.
+// counts are the results of one test and its subtests. A test that has subtests is counted itself only if it failed.
 type counts struct {
 	Name    string   `json:"name"`
 	Passed  int      `json:"passed"`
@@ -89,7 +89,7 @@ func readTests(names []string, output []byte) ([]counts, error) {
 			actions[event.Test] = event.Action
 		case "run":
 			if _, ended := actions[event.Test]; !ended {
-				actions[event.Test] = "fail" // The process may end before.
+				actions[event.Test] = "fail" // A test that does not end has failed.
 			}
 		}
 	}
