@@ -96,7 +96,8 @@ manifests: ## the plain manifests of deploy/kubernetes, rendered from its chart
 	$(GO) build -C tools/deploy -o ../../bin/deploy .
 	./bin/deploy deploy/kubernetes deploy/kubernetes/manifests.yaml
 
-test-deploy: ## whether the manifests are what the chart renders, and objects of Kubernetes without unknown fields
+test-deploy: ## whether the manifests are what the chart renders, and objects of Kubernetes without unknown fields; the packages of the clients
+	$(GO) test -C tools/release -count 1 .
 	$(GO) test -C tools/deploy -count 1 . # the cache of tests does not see files outside of the module
 
 children: childprogram

@@ -37,10 +37,10 @@ type Client struct {
 type Error struct {
 	Status     int           // HTTP status, or 0 if there was no answer
 	Code       string        // a word for programs, such as "not_found" or "unreachable"
-	Message    string        // cause of the failure
-	Fix        string        // remedy; empty if Message has it
-	Details    []Detail      // problems of single fields
-	RetryAfter time.Duration // time to wait, as the server asks; negative if it does not
+	Message    string        // description of the failure
+	Fix        string        // advice; empty if Message has it already
+	Details    []Detail      // wrong fields of the request
+	RetryAfter time.Duration // how long the server asks to wait; negative if it does not say
 
 	cause error
 }
@@ -84,7 +84,7 @@ func refusal(resp *http.Response) error {
 		Errors            []Detail
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	_ = json.Unmarshal(text, &problem) // another text leaves the fields empty
+	_ = json.Unmarshal(text, &problem) // The fields stay empty if the body is no problem document.
 	e := &Error{Status: resp.StatusCode, Code: problem.Code, Message: problem.Detail, Fix: problem.Fix, Details: problem.Errors, RetryAfter: -1}
 	if e.Code == "" {
 		e.Code = strings.ReplaceAll(strings.ToLower(http.StatusText(e.Status)), " ", "_")

@@ -109,7 +109,7 @@ func (c *Client) PutFile(ctx context.Context, session, path string, data []byte)
 		if err != nil {
 			return err
 		}
-		if resp.StatusCode != http.StatusAccepted { // the file is complete
+		if resp.StatusCode != http.StatusAccepted { // The upload is complete.
 			return nil
 		}
 		if sent, err = strconv.Atoi(resp.Header.Get("Upload-Offset")); err != nil || sent >= len(data) {

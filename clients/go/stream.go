@@ -17,7 +17,7 @@ import (
 // Event is an event of a task or a run. docs/EVENTS.md describes the types.
 type Event struct {
 	ID   int64  // 0 for events that are not stored, such as delta
-	Type string // name of the type: run.log
+	Type string // name of the type, such as run.log
 	Data json.RawMessage
 }
 

@@ -307,7 +307,7 @@ func checkRestart() {
 	seen := make(chan []harness.Event)
 	go func() { seen <- list(h.TaskEvents(ctx, task.ID, 0)) }()
 	fmt.Println("ready")
-	must(bufio.NewReader(os.Stdin).ReadString('\n')) // the test has killed and started the server
+	must(bufio.NewReader(os.Stdin).ReadString('\n')) // The line comes after the server has been killed and started again.
 	same("the task", text(must(h.WaitTask(ctx, task.ID)).Output), `{"orders":42}`)
 	stored(<-seen)
 	must(approver.Approve(ctx, waiting.Approval.ID, false))
