@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The packages of the clients are the same each time, and pip and npm install them.
+// The packages of the clients are the same each time, and Python imports the wheel.
 func TestClients(t *testing.T) {
 	t.Chdir("../..")
 	var before string
