@@ -42,13 +42,15 @@ var _ Source = (*Command)(nil)
 
 // Header implements [Source].
 func (c *Command) Header(ctx context.Context, _ string) (name, value string, err error) {
-	c.mu.Lock()
-	value, until := c.value, c.until
-	c.mu.Unlock()
-	if value != "" && c.Now().Before(until) {
+	if value := c.cached(); value != "" {
 		return c.HeaderIn, value, nil
 	}
-	done := c.asking.DoChan("", func() (any, error) { return c.ask(context.WithoutCancel(ctx)) })
+	done := c.asking.DoChan("", func() (any, error) {
+		if value := c.cached(); value != "" { // another call has run the command since
+			return value, nil
+		}
+		return c.ask(context.WithoutCancel(ctx))
+	})
 	select {
 	case <-ctx.Done():
 		return "", "", ctx.Err()
@@ -58,6 +60,16 @@ func (c *Command) Header(ctx context.Context, _ string) (name, value string, err
 		}
 		return c.HeaderIn, r.Val.(string), nil
 	}
+}
+
+// cached returns the credential in the cache, or "" if there is none that is valid.
+func (c *Command) cached() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Now().Before(c.until) {
+		return c.value
+	}
+	return ""
 }
 
 // Refused implements [Source]. After a 401 it drops the refused credential from the cache, so that the next Header runs the command again.
