@@ -74,6 +74,7 @@ func (f *fixture) serve(args ...string) *server {
 	s := &server{t: f.t, log: &lockedBuffer{hit: make(chan struct{}), re: listening}}
 	exit := make(chan int, 1)
 	go func() {
+		defer close(exit) // stop does not wait for ever if the server has exited before
 		exit <- cli.Main(ctx, cli.World{
 			Args: append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), Environ: f.environ, Dir: f.dir, Executable: self(f.t),
 			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: s.log, Now: time.Now,

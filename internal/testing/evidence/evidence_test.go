@@ -21,6 +21,19 @@ func loaded(t *testing.T) *claims {
 	return set
 }
 
+// filledDocument returns a document as it is, and as it would be with the figures.
+func filledDocument(t *testing.T, name string, set *claims, all files) (text, filled string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filled, err = fill(string(raw), set, all); err != nil {
+		t.Fatal(err)
+	}
+	return string(raw), filled
+}
+
 // TestClaims checks that each test that a claim names exists in its package, and that every area has claims.
 func TestClaims(t *testing.T) {
 	t.Parallel()
@@ -67,18 +80,11 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 	for _, name := range documentNames {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		filled, err := fill(string(text), set, all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text, filled := filledDocument(t, name, set, all)
 		if !strings.Contains(filled, "<!-- evidence: ") {
 			t.Errorf("%s has no figures", name)
 		}
-		if diff := cmp.Diff(filled, string(text)); diff != "" {
+		if diff := cmp.Diff(filled, text); diff != "" {
 			t.Errorf("%s differs from docs/evidence: run make evidence ARGS=-documents\n%s", name, diff)
 		}
 	}
@@ -98,15 +104,8 @@ func TestDocumentsAreFilled(t *testing.T) {
 		}
 	}
 	for _, name := range documentNames {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		filled, err := fill(string(text), set, all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if filled == string(text) {
+		text, filled := filledDocument(t, name, set, all)
+		if filled == text {
 			t.Errorf("%s does not depend on the figures", name)
 		}
 		if again, err := fill(filled, set, all); err != nil || again != filled {
