@@ -39,8 +39,10 @@ type skillText struct {
 }
 
 // Address returns the address of the page, or with an action that of a form.
-func (p *skillPage) Address(action string) string {
-	return "/skill" + action + "?" + url.Values{"name": {p.Path}, "userId": {p.User}}.Encode()
+func (p *skillPage) Address(action string) string { return skillAddress(action, p.Path, p.User) }
+
+func skillAddress(action, name, user string) string {
+	return "/skill" + action + "?" + url.Values{"name": {name}, "userId": {user}}.Encode()
 }
 
 func (v *visit) skills() error {
@@ -143,9 +145,8 @@ func textRank(file string) int {
 
 // changeSkill tests, restores, promotes or demotes a skill.
 func (v *visit) changeSkill() error {
-	of := map[string]any{"name": v.query("name"), "userId": v.query("userId")}
-	p := &skillPage{User: v.query("userId")}
-	p.Path = v.query("name")
+	name, user := v.query("name"), v.query("userId")
+	of := map[string]any{"name": name, "userId": user}
 	var err error
 	action := v.r.PathValue("action")
 	switch action {
@@ -168,5 +169,5 @@ func (v *visit) changeSkill() error {
 	} else if err != nil {
 		return err
 	}
-	return v.to(p.Address(""), action)
+	return v.to(skillAddress("", name, user), action)
 }
