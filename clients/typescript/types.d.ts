@@ -355,7 +355,7 @@ export interface NewRun {
   timeout?: number | string
   /** The user; a key that is bound to a user may leave it out. */
   userId?: string
-  /** How long to wait for the end of the run: the answer is that of a running run after it, and the run goes on. By default until it has ended. */
+  /** How long to wait for the end of the run: after it, and once the run is stored, the answer is that of a running run, and the run goes on. By default until it has ended. */
   wait?: number | string
 }
 

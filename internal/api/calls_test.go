@@ -120,11 +120,7 @@ func TestRunWait(t *testing.T) {
 	}
 	w.eventually("the run ends", func() bool {
 		var kept api.RunDetails
-		got := w.do("GET", "/v1/runs/"+out.RunID, nil)
-		if got.status == http.StatusNotFound { // the run is being prepared
-			return false
-		}
-		got.want(http.StatusOK).json(&kept)
+		w.do("GET", "/v1/runs/"+out.RunID, nil).want(http.StatusOK).json(&kept)
 		return kept.Status == "succeeded" && string(kept.Output) == `"done"`
 	})
 	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "return 2", "wait": "1m"}).want(http.StatusOK).json(&out)
@@ -132,6 +128,11 @@ func TestRunWait(t *testing.T) {
 		t.Errorf("with a wait that is long enough: %+v", out)
 	}
 	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "return 2", "wait": "long"}).want(http.StatusBadRequest)
+	var problem struct{ Status string }
+	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "return (", "wait": 0}).want(http.StatusOK).json(&problem)
+	if problem.Status != "failed" {
+		t.Errorf("a program that cannot run: %+v", problem)
+	}
 }
 
 // The events of a task come in pages, up to the end of the task.

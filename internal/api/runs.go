@@ -57,7 +57,7 @@ type NewRun struct {
 	Sandbox   string    `json:"sandbox,omitempty" doc:"Tier to run in: wasm, process or docker. A tier that is weaker than the configured one is refused."`
 	Timeout   Duration  `json:"timeout,omitempty" doc:"How long the program may compute; at most sandbox.timeout, which is the default."`
 	Input     *NewInput `json:"input,omitempty" doc:"What the program works on, as its global input."`
-	Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the end of the run: the answer is that of a running run after it, and the run goes on. By default until it has ended."`
+	Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the end of the run: after it, and once the run is stored, the answer is that of a running run, and the run goes on. By default until it has ended."`
 }
 
 // NewInput names the file that a program works on.
@@ -327,19 +327,21 @@ func (a *API) outcome(ctx context.Context, user, session string, out *run.Outcom
 	return &body[*run.Outcome]{out}, err
 }
 
-// createRun executes a program for a caller. It returns when the run ends. If wait is not nil, createRun waits at most that long; the run then
-// continues without the request, until it ends or the server stops.
+// createRun executes a program for a caller. It returns when the run ends. If wait is not nil, createRun waits at most that long, and until the store
+// has the run; the run then continues without the request, until it ends or the server stops.
 func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request, wait *Duration) (*run.Outcome, error) {
 	req.ID = cmp.Or(req.ID, id.New("run"))
 	visitOf(ctx).run = req.ID
 	if wait == nil {
 		return a.opt.Harness.Runs().Create(logged(ctx), who, req)
 	}
+	asked := time.Now()
 	type ended struct {
 		out *run.Outcome
 		err error
 	}
-	end := make(chan ended, 1)
+	end, stored := make(chan ended, 1), make(chan struct{})
+	req.Stored = func() { close(stored) }
 	own := logged(context.WithoutCancel(ctx))
 	a.busy.Add(1)
 	go func() {
@@ -350,7 +352,13 @@ func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request
 		out, err := a.opt.Harness.Runs().Create(own, who, req)
 		end <- ended{out, err}
 	}()
-	most := time.NewTimer(time.Duration(*wait))
+	select {
+	case e := <-end: // a program that cannot run is not stored before its end
+		return e.out, e.err
+	case <-stored:
+	case <-ctx.Done():
+	}
+	most := time.NewTimer(time.Duration(*wait) - time.Since(asked))
 	defer most.Stop()
 	select {
 	case e := <-end:

@@ -155,10 +155,17 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	defer l.timers.alarm.Stop()
 	defer l.detachment.alarm.Stop()
 	l.unsaved.due = time.After(saveAfter)
-	if first != nil {
+	if l.spec.Stored != nil {
+		if l.commit(ctx); l.phase == running {
+			l.spec.Stored()
+		}
+	}
+	switch {
+	case l.phase == failed: // nothing of the run is stored
+	case first != nil:
 		l.deadline.Stop()
 		l.call(calls, first)
-	} else {
+	default:
 		l.fail(l.start())
 	}
 	cancelled, outlasted := ctx.Done(), wall.Done()

@@ -162,6 +162,9 @@ type Spec struct {
 	Locate func(*frame.Error) *Error
 	// Observe is called from the run's goroutine, and must not block. It may be nil.
 	Observe func(Event)
+	// Stored is called from the run's goroutine when the start of the run is in the journal's store, which then happens before the program begins. If it is
+	// nil, the start is stored with the first records that have to be.
+	Stored func()
 	// Diverged is called from the run's goroutine when a replay diverges at a call, with the recorded call and the call of the program, in which personal
 	// data is hidden. It may be nil.
 	Diverged func(*journal.DivergedError)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -190,4 +191,33 @@ func TestReadsShareACommit(t *testing.T) {
 			t.Errorf("%d commits", commits)
 		}
 	})
+}
+
+// Stored is called when the start of the run is in the store, before the program begins. If the start cannot be stored, the program never begins.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[int]string{0: "stored program", 2: ""} { // The second write is the commit of the start.
+		bubble(t, new(gate), func(t *testing.T, w *world) {
+			var seen []string
+			m := &mortal{memory: &w.store, at: at}
+			if _, err := w.store.Create(t.Context(), "run_x"); err != nil {
+				t.Fatal(err)
+			}
+			spec := w.spec()
+			spec.Journal = m
+			spec.Stored = func() {
+				if records, err := w.store.Read(t.Context(), "run_x"); err != nil || len(records) != 1 || records[0].Start == nil {
+					t.Errorf("%+v, %v", records, err)
+				}
+				seen = append(seen, "stored")
+			}
+			_, err := w.execute(func(*guest) *frame.Frame {
+				seen = append(seen, "program")
+				return value(`1`)
+			}, spec)
+			if got := strings.Join(seen, " "); got != want || (err == nil) != (at == 0) {
+				t.Errorf("death at %d: %q, %v", at, got, err)
+			}
+		})
+	}
 }

@@ -48,6 +48,7 @@ type Request struct {
 	Said    []string
 	Slot    *run.Slot // slot that the run of a task has got; nil for any other run
 	Observe func(run.Event)
+	Stored  func() // called once others can find the run in the store; may be nil
 	// Progress, if not nil, receives what servers report about calls under way, from several goroutines.
 	Progress func(call int, p mcpclient.Progress)
 
@@ -134,7 +135,7 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 		start.Tokens[kind] = "the program"
 	}
 	spec = s.spec(start, nil, env, compiled, req)
-	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, made.computed, req.Slot
+	spec.Journal, spec.Observe, spec.Stored, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, req.Stored, made.computed, req.Slot
 	spec.Only = onlyCall(req.only, start.Env)
 	s.waitFor(spec, req)
 	return spec, writer, nil, nil
