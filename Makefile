@@ -40,7 +40,7 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: evidence release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
+.PHONY: compose compose-images compose-try evidence release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
 
 all: build
 
@@ -91,6 +91,18 @@ release: ## archives, packages and the image of this commit, with SBOMs and chec
 
 release-try: ## whether archive, packages and image of dist/ work on this machine; scripts/docker-engine make release-try has the image too
 	scripts/try-release
+
+compose: compose-images ## two replicas with PostgreSQL, Redis, Prometheus and Grafana in containers: DEBIAN=1 for images of Debian's packages, without a registry
+	scripts/compose
+
+compose-images:
+	$(GO) build -C tools/release -o ../../bin/release .
+	./bin/release -dir bin/compose -platforms linux/$(shell $(GO) env GOHOSTARCH) -dirty
+	$(if $(DEBIAN),mmdebstrap --variant=minbase --include='postgresql redis-server prometheus' $$(. /etc/os-release && echo $$VERSION_CODENAME) bin/compose/services.tar)
+
+compose-try: DEBIAN = 1
+compose-try: compose-images ## whether make compose works, and whether a task outlives its replica: as root, with docker.io, docker-compose and mmdebstrap (Debian)
+	HARNESS_TEST_COMPOSE=1 scripts/docker-engine --networks $(GO) test -count 1 -timeout 10m -run TestComposeReplicas -v ./deploy
 
 manifests: ## the plain manifests of deploy/kubernetes, rendered from its chart
 	$(GO) build -C tools/deploy -o ../../bin/deploy .
