@@ -442,12 +442,15 @@ func number(text string, i int) (n, end int) {
 	return int(parsed), end
 }
 
+// inURL changes base64 to its form in URLs, without padding.
+var inURL = strings.NewReplacer("+", "-", "/", "_", "=", "")
+
 // hasNatural reports whether a value contains a part of a natural token. The value may be encoded in base64 or hexadecimal.
 func (f *Filter) hasNatural(value string) bool {
 	if !strings.Contains(value, "@") {
 		if plain, err := hex.DecodeString(value); err == nil {
 			value = string(plain)
-		} else if plain, err := base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(value)); err == nil {
+		} else if plain, err := base64.RawURLEncoding.DecodeString(inURL.Replace(value)); err == nil {
 			value = string(plain)
 		}
 	}
