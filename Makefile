@@ -32,7 +32,8 @@ COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaun
 # The program of child processes, which starts in a fraction of the time of a test binary, is in the tests' binaries as it is in the product.
 EMBED = -tags embedchild
 # make lint vets the tests, too: go test would do it twice, with the detector and without it, for all that they import.
-TESTED = -vet=off $(EMBED)
+# Tests run without the GOGC that a compiler was given.
+TESTED = -vet=off $(EMBED) $(if $(GOGC),-exec 'env -u GOGC')
 GOTESTSUM = $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg
 
 # What make release builds for, and the address below which its files will be, which the formula of Homebrew needs.
