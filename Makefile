@@ -40,7 +40,7 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: evidence release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
+.PHONY: clients evidence release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
 
 all: build
 
@@ -99,6 +99,9 @@ manifests: ## the plain manifests of deploy/kubernetes, rendered from its chart
 test-deploy: ## whether the manifests are what the chart renders, and objects of Kubernetes without unknown fields; the packages of the clients
 	$(GO) test -C tools/release -count 1 .
 	$(GO) test -C tools/deploy -count 1 . # the cache of tests does not see files outside of the module
+
+clients: ## what is generated from the OpenAPI document: the types of the client in TypeScript, and the collection for Postman and Insomnia
+	$(GO) test ./internal/cli -run 'TestClientsTypeScript|TestClientsPostman' -update
 
 children: childprogram
 	$(if $(RACE),$(GO) test $(EMBED) -c -o bin/children/ $(CHILDREN))

@@ -55,7 +55,12 @@ func (a *API) finish() {
 	failed := &huma.Response{
 		Description: "The request is refused; detail says why", Content: content("application/problem+json", a.schemaOf(Problem{})),
 	}
-	a.operations(func(_, _ string, op *huma.Operation) { op.Responses["4XX"] = failed })
+	a.operations(func(_, _ string, op *huma.Operation) {
+		op.Responses["4XX"] = failed
+		if example, ok := examples[op.OperationID]; ok {
+			op.RequestBody.Content["application/json"].Example = example
+		}
+	})
 	a.addEventSchemas(taskEvent, task.EventData)
 	a.addEventSchemas(runEvent, runs.EventData)
 	schemas := a.doc.OpenAPI().Components.Schemas

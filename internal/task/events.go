@@ -35,9 +35,9 @@ var EventData = map[string]any{
 
 // QueuedData says that the task is stored and waits.
 type QueuedData struct {
-	_         struct{}   `additionalProperties:"true"`
-	ID        string     `json:"id"`
-	SessionID string     `json:"sessionId"`
+	_         struct{} `additionalProperties:"true"`
+	ID        string   `json:"id"`
+	SessionID string   `json:"sessionId"`
 	RunAt     any      `json:"runAt" doc:"When work on it begins; no time: at once."`
 }
 
