@@ -137,7 +137,7 @@ func TestDocument(t *testing.T) {
 func TestDocsPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true}) // the page needs no key
-	page, script := w.do("GET", "/docs", nil).want(http.StatusOK), w.do("GET", "/docs/docs.js", nil).want(http.StatusOK)
+	page, script := w.do("GET", "/docs/api", nil).want(http.StatusOK), w.do("GET", "/docs/docs.js", nil).want(http.StatusOK)
 	if page.header.Get("Content-Type") != "text/html; charset=utf-8" || script.header.Get("Content-Type") != "text/javascript; charset=utf-8" {
 		t.Errorf("got %s and %s", page.header, script.header)
 	}
