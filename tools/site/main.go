@@ -60,6 +60,9 @@ type section struct {
 // linked matches the links in the table of documents in README.md.
 var linked = regexp.MustCompile(`\]\(([^)#]+\.md)\)`)
 
+// comments matches marks for scripts.
+var comments = regexp.MustCompile(`(?m)^<!--.*-->\n|<!-- .*? -->`)
+
 // render returns the files of the site by name.
 func render(root string) (map[string][]byte, error) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -97,6 +100,7 @@ func render(root string) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		source = comments.ReplaceAll(source, nil)
 		s := &site{root: root, document: d, documents: all, files: files}
 		sections, err := s.convert(source)
 		if err != nil {
@@ -284,7 +288,7 @@ var frame = template.Must(template.New("").Parse(`<!doctype html>
 </head>
 <body>
 <a class="skip" href="#content">To the text</a>
-<header><a href="index.html">harness</a> <form id="search" role="search" hidden><label>Search <input type="search" name="q" autocomplete="off"></label></form>`+referenceLink+`</header>
+<header><a href="index.html">harness</a> <form id="search" role="search" hidden><label>Search <input type="search" name="q" autocomplete="off"></label></form>` + referenceLink + `</header>
 <nav aria-label="Documents">{{range $group := .Groups}}
 {{if $group}}<p>{{$group}}</p>{{end}}
 <ul>{{range $.Documents}}{{if eq .Group $group}}

@@ -27,7 +27,8 @@ const prepare = (sections) => {
   return { all, many };
 };
 
-// find returns the sections that fit a query, the best first. A word counts by how rare it is, and more in a heading; a section counts less the longer it is.
+// find returns the sections that fit a query, the best first. A word counts by how rare it is, and more in a heading; a section counts less the longer it is, and
+// a change of the past less than what is.
 const find = ({ all, many }, query) => {
   const wanted = [...new Set(words(query).filter((w) => !ordinary.has(w)).map(stem))];
   const found = [];
@@ -41,7 +42,7 @@ const find = ({ all, many }, query) => {
       score += rare * weight + (weight && page.has(w) ? rare * 0.5 : 0);
       hits += weight > 0;
     }
-    if (hits) found.push({ section: s, score: score * (hits / wanted.length) / Math.log(20 + body.size) });
+    if (hits) found.push({ section: s, score: score * (hits / wanted.length) / Math.log(20 + body.size) / (s.url.startsWith('CHANGELOG') ? 3 : 1) });
   }
   return found.sort((a, b) => b.score - a.score).slice(0, 20).map((f) => f.section);
 };
