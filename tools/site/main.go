@@ -128,7 +128,7 @@ type site struct {
 }
 
 var (
-	tables   = strings.NewReplacer("<table>", `<div class="wide" tabindex="0"><table>`, "</table>", "</table></div>", "<pre>", `<pre tabindex="0">`)
+	tables   = strings.NewReplacer("<table>", `<div class="wide" tabindex="0"><table>`, "</table>", "</table></div>", "<pre>", `<pre tabindex="0">`, "<th></th>", "<td></td>")
 	markdown = goldmark.New(
 		goldmark.WithExtensions(extension.Linkify, extension.Strikethrough, extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithXHTML()),
@@ -283,6 +283,7 @@ var frame = template.Must(template.New("").Parse(`<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Document.Title}} · harness</title>
+<link rel="icon" href="icon.svg">
 <link rel="stylesheet" href="site.css">
 <script src="search.js" defer></script>
 </head>
@@ -310,7 +311,7 @@ func write(to string, files map[string][]byte) error {
 	}
 	slices.Sort(names)
 	if !strings.HasSuffix(to, ".zip") {
-		for _, name := range []string{"site.css", "search.js"} {
+		for _, name := range []string{"site.css", "search.js", "icon.svg"} {
 			text, err := os.ReadFile(filepath.Join("internal", "site", "assets", name))
 			if err != nil {
 				return err

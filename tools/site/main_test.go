@@ -77,7 +77,7 @@ func TestSite(t *testing.T) {
 			}
 			switch {
 			case strings.Contains(to, "://"), strings.HasPrefix(to, "mailto:"), to == "api": // the harness serves it
-			case to == "site.css" || to == "search.js":
+			case to == "site.css" || to == "search.js" || to == "icon.svg":
 				if _, err := os.Stat(filepath.Join("..", "..", "internal", "site", "assets", to)); err != nil {
 					t.Error(err)
 				}
