@@ -27,7 +27,7 @@ func (w *work) turnEvent(t *task.Turn) task.Event {
 }
 
 func (w *work) endedEvent(out *run.Outcome) task.Event {
-	data := task.RunEndedData{RunID: out.RunID, Status: string(out.Status), Output: bounded(out.Output, maxEventText)}
+	data := task.RunEndedData{RunID: out.RunID, Status: out.Status, Output: bounded(out.Output, maxEventText)}
 	if out.Error != nil {
 		data.Error = &task.Error{Kind: out.Error.Kind, Message: clip.Counted(out.Error.Message, maxEventValue)}
 	}
