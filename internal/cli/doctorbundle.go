@@ -113,7 +113,7 @@ func (a *app) examined(ctx context.Context, say func(string)) []bundled {
 	} else {
 		tables["store"], tables["rows"] = detail, store.Rows(ctx)
 	}
-	text, _ := os.ReadFile(a.Executable) // without it, all words count as those of others
+	text, _ := os.ReadFile(a.Executable) // if this fails, all words count as those of others
 	audit, log := last(cfg.Audit.File), last(cfg.Log.File)
 	return []bundled{
 		machine, configuration, report,

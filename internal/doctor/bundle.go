@@ -18,15 +18,15 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Nothing in a bundle is text of the installation. What is in it are words of this program: names of keys, states, kinds of errors; and numbers and times.
-// So what nobody has thought of stays out, too.
+// A bundle has no text of the installation. It has numbers, times and words of this program: names of keys, states, kinds of errors. Each value is admitted by a
+// list or a form, so that a value of a new kind is left out.
 
 // Redacted is a finding in a bundle.
 type Redacted struct {
 	Name   string   `json:"name"` // a server has its number in the configuration in place of its name
 	State  string   `json:"state"`
 	Causes []string `json:"causes,omitempty"`
-	Walls  []Wall   `json:"walls,omitempty"` // without details
+	Walls  []Wall   `json:"walls,omitempty"` // Detail has causes, and Fix is empty
 }
 
 // Server is a server in a bundle.

@@ -12,12 +12,12 @@ const (
 	EventQueued     = "task.queued"
 	EventStarted    = "task.started"
 	EventTurn       = "turn"
-	EventDelta      = "delta" // a piece of an answer; not stored
+	EventDelta      = "delta" // the model wrote a piece of an answer; the event is not stored
 	EventRunStarted = "run.started"
 	EventCall       = "run.call"
 	EventAnswer     = "run.answer"
 	EventLog        = "run.log"
-	EventProgress   = "run.progress" // what a server reports of a call; not stored
+	EventProgress   = "run.progress" // a server reported how far a call is; the event is not stored
 	EventRunEnded   = "run.ended"
 	EventNote       = "note"
 	EventEnded      = "task.ended"
