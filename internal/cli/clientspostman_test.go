@@ -104,10 +104,10 @@ func (d *postmanDocument) collection(t *testing.T) *postmanCollection {
 				if len(p.Schema.Examples) > 0 {
 					v.Value = fmt.Sprint(p.Schema.Examples[0])
 				}
-				switch {
-				case p.In == "header":
+				switch p.In {
+				case "header":
 					r.Header = append(r.Header, v)
-				case p.In == "query":
+				case "query":
 					if r.URL.Query = append(r.URL.Query, v); p.Required {
 						query = append(query, v.Key+"="+v.Value)
 					}
