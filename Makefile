@@ -30,7 +30,7 @@ OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-ex
 # What computes most in the tests of wiring, program and catalog, without more goroutines than the others have.
 COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaundering|TestCompilingIsCharged|TestPrograms|TestHostileCode|TestOrdinaryCode|TestLinear|TestLiftAgainstTypeScript|TestHostileSchemas|TestHostileNames|TestGeneratedSchemasCompile|TestOrdinaryPrograms|TestOrdinarySet|TestTokensTold
 # The program of child processes, which starts in a fraction of the time of a test binary, is in the tests' binaries as it is in the product.
-EMBED = -tags embedchild
+EMBED = -tags embedchild,embedsite
 # make lint vets the tests, too: go test would do it twice, with the detector and without it, for all that they import.
 # Tests run without the GOGC that a compiler was given.
 TESTED = -vet=off $(EMBED) $(if $(GOGC),-exec 'env -u GOGC')
@@ -41,21 +41,26 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: compose compose-images compose-try evidence release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
+.PHONY: site clients compose compose-images compose-try evidence release release-try manifests test-deploy npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
 
 all: build
 
-build: childprogram ## the product, one file: bin/harness, with the program of child processes in it
+build: childprogram site ## the product, one file: bin/harness, with the program of child processes and the documents in it
 	$(GO) build $(EMBED) -ldflags '$(LDFLAGS)' -o bin/harness ./cmd/harness
 
 childprogram:
 	$(GO) build -ldflags '-s -w' -o bin/harness-child ./cmd/harness-child
 	gzip -nc bin/harness-child > internal/childprogram/child.gz
 
+site: ## the documents as pages for browsers, which build embeds; SITE=DIR writes them into a directory too, for a web server
+	$(GO) build -C tools/site -o ../../bin/site .
+	./bin/site internal/site/site.zip
+	$(if $(SITE),./bin/site $(SITE))
+
 demo: build ## the main job with embedded defaults: no key, no network
 	./bin/harness demo
 
-test: childprogram children ## every test; at the end what was skipped, and why
+test: childprogram site children ## every test; at the end what was skipped, and why
 	CGO_ENABLED=$(if $(RACE),1,0) HARNESS_TEST_CHILDREN=$(if $(RACE),$(CURDIR)/bin/children) \
 		$(GOTESTSUM) --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN) -skip '^($(COMPUTING))$$') $(TESTED) -timeout 20m $(SHARING)
 	$(GOTESTSUM) --jsonfile bin/test-others.json -- $(TESTED) -timeout 20m $(OTHERS)
@@ -63,10 +68,10 @@ test: childprogram children ## every test; at the end what was skipped, and why
 	$(if $(filter linux,$(shell $(GO) env GOOS)),$(MAKE) test-process)
 	@sed -n 's/.*"Test":"\([^"]*\)".*"Output":" *[a-z_]*\.go:[0-9]*: \(the seed is [0-9]*\).*/\1: \2/p' bin/test.json bin/test-others.json
 
-test-process: childprogram ## the rules of runs once more, with programs in the process tier
+test-process: childprogram site ## the rules of runs once more, with programs in the process tier
 	HARNESS_TEST_TIER=process $(GOTESTSUM) -- $(TESTED) -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
 
-test-postgres: childprogram ## the tests of runs, tasks and crashes with stores in PostgreSQL, which it starts: postgresql (Debian)
+test-postgres: childprogram site ## the tests of runs, tasks and crashes with stores in PostgreSQL, which it starts: postgresql (Debian)
 	HARNESS_TEST_STORE=postgres $(GOTESTSUM) -- $(EMBED) -timeout 15m -run '^(TestRule|TestCrash|TestApproval|TestTask)' ./internal/wiring
 
 test-docker: build ## the same with programs in containers: scripts/docker-engine make test-docker
@@ -86,7 +91,7 @@ n8n: ## the tests of n8n against a real one, which it installs (1.8 GB)
 npm-servers: build ## servers from npm with empty caches: a table of which start, list and answer
 	scripts/npm-servers
 
-release: ## archives, packages and the image of this commit, with SBOMs and checksums: dist/
+release: site ## archives, packages and the image of this commit, with SBOMs and checksums: dist/
 	$(GO) build -C tools/release -o ../../bin/release .
 	./bin/release -url '$(RELEASE_URL)' -platforms '$(RELEASE_PLATFORMS)' $(RELEASE_FLAGS)
 
@@ -111,9 +116,13 @@ manifests: ## the plain manifests of deploy/kubernetes, rendered from its chart
 
 test-deploy: ## whether the manifests are what the chart renders, and objects of Kubernetes without unknown fields; the packages of the clients
 	$(GO) test -C tools/release -count 1 .
+	$(GO) test -C tools/site -count 1 .
 	$(GO) test -C tools/deploy -count 1 . # the cache of tests does not see files outside of the module
 
-children: childprogram
+clients: ## what is generated from the OpenAPI document: the types of the client in TypeScript, and the collection for Postman and Insomnia
+	$(GO) test ./internal/cli -run 'TestClientsTypeScript|TestClientsPostman' -update
+
+children: childprogram site
 	$(if $(RACE),$(GO) test $(EMBED) -c -o bin/children/ $(CHILDREN))
 
 lint: platforms ## formatting, vet and more static analysis, tidy modules, every platform

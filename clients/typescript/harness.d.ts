@@ -2,12 +2,15 @@ import type * as t from './types.js';
 export type * from './types.js';
 /** JSON of any form. */
 export type Json = any;
-/** An event of a task or a run. id is 0 for events that are not stored, such as delta. docs/EVENTS.md describes the types. */
-export interface Event {
+/** What a stream adds to an event: id is 0 for events that are not stored, such as delta. docs/EVENTS.md describes the types. */
+type Numbered<E> = E & {
     id: number;
-    type: string;
-    data: Json;
-}
+};
+/** An event of a task. Its type says what data is; a later server may have more types. */
+export type TaskEvent = Numbered<t.TaskEvent>;
+/** An event of a run. */
+export type RunEvent = Numbered<t.RunEvent>;
+export type Event = TaskEvent | RunEvent;
 /** Settings of a client; times are in seconds. */
 export interface Options {
     /** Address of the server; by default http://127.0.0.1:3000. */
@@ -78,7 +81,7 @@ export declare class Harness {
     getTask(id: string): Promise<t.Task>;
     cancelTask(id: string): Promise<t.Task>;
     /** The events of a task behind one until it has ended, each stored event once; it goes on after lost connections. */
-    taskEvents(id: string, after?: number): AsyncGenerator<Event>;
+    taskEvents(id: string, after?: number): AsyncGenerator<TaskEvent>;
     /** Waits for the end of a task, also through a restart of the server. */
     waitTask(id: string): Promise<t.Task>;
     /** Executes a program and returns its outcome, or what it waits for. With wait: '0s' the run goes on: see waitRun. */
@@ -90,7 +93,7 @@ export declare class Harness {
         force?: boolean;
     }): Promise<t.RunOutcome>;
     /** The events of a run, as taskEvents. A run that createRun did not wait for is recorded up to a second later, so this asks for an unknown run for 5 s. */
-    runEvents(id: string, after?: number): AsyncGenerator<Event>;
+    runEvents(id: string, after?: number): AsyncGenerator<RunEvent>;
     /** Waits for the end of a run, also through approvals. */
     waitRun(id: string): Promise<t.RunDetails>;
     /** Makes the token with which callTool calls tools in the name of a run. */

@@ -7,8 +7,19 @@ export type * from './types.js'
 /** JSON of any form. */
 export type Json = any // eslint-disable-line
 
-/** An event of a task or a run. id is 0 for events that are not stored, such as delta. docs/EVENTS.md describes the types. */
-export interface Event {
+/** What a stream adds to an event: id is 0 for events that are not stored, such as delta. docs/EVENTS.md describes the types. */
+type Numbered<E> = E & { id: number }
+
+/** An event of a task. Its type says what data is; a later server may have more types. */
+export type TaskEvent = Numbered<t.TaskEvent>
+
+/** An event of a run. */
+export type RunEvent = Numbered<t.RunEvent>
+
+export type Event = TaskEvent | RunEvent
+
+/** An event as it is read. */
+interface Read {
   id: number
   type: string
   data: Json
@@ -175,7 +186,7 @@ export class Harness {
   }
 
   /** The events of a stream, each stored one once, through lost connections, until the event last. A path is asked for `appears` seconds if it is unknown. */
-  private async *events(path: string, after: number, last: string, appears = 0): AsyncGenerator<Event> {
+  private async *events<E extends Event>(path: string, after: number, last: E['type'], appears = 0): AsyncGenerator<E> {
     const tries = new Tries(this.patience, this.backoff)
     const known = now() + appears
     for (;;) {
@@ -190,7 +201,7 @@ export class Harness {
             after = event.id
             tries.progress()
           }
-          yield event
+          yield event as E
           if (event.type === last) return
         }
       } catch (error) {
@@ -250,7 +261,7 @@ export class Harness {
   }
 
   /** The events of a task behind one until it has ended, each stored event once; it goes on after lost connections. */
-  taskEvents(id: string, after = 0): AsyncGenerator<Event> {
+  taskEvents(id: string, after = 0): AsyncGenerator<TaskEvent> {
     return this.events(`/v1/tasks/${q(id)}/events`, after, 'task.ended')
   }
 
@@ -284,7 +295,7 @@ export class Harness {
   }
 
   /** The events of a run, as taskEvents. A run that createRun did not wait for is recorded up to a second later, so this asks for an unknown run for 5 s. */
-  runEvents(id: string, after = 0): AsyncGenerator<Event> {
+  runEvents(id: string, after = 0): AsyncGenerator<RunEvent> {
     return this.events(`/v1/runs/${q(id)}/events`, after, 'run.ended', 5)
   }
 
@@ -534,7 +545,7 @@ function join(parts: Uint8Array[], size: number): Uint8Array {
 }
 
 /** The events of a stream of server-sent events that have come whole. After `silence` seconds without a byte it stops the request; 0 is without a limit. */
-async function* parse(answer: Response, stop: AbortController, silence: number): AsyncGenerator<Event> {
+async function* parse(answer: Response, stop: AbortController, silence: number): AsyncGenerator<Read> {
   const decoder = new TextDecoder()
   let text = ''
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -549,7 +560,7 @@ async function* parse(answer: Response, stop: AbortController, silence: number):
       const blocks = (text + decoder.decode(part, { stream: true })).split('\n\n')
       text = blocks.pop()!
       for (const block of blocks) {
-        const event: Event = { id: 0, type: 'message', data: undefined }
+        const event: Read = { id: 0, type: 'message', data: undefined }
         for (const line of block.split('\n')) {
           const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line)!
           if (name === 'id') event.id = Number(value)

@@ -272,6 +272,14 @@ export interface JournalRecord {
   start?: JournalStart
 }
 
+export interface JournalSettlement {
+  note?: string
+  settledAt?: string
+  settledBy?: string
+  /** Whether the write was done, as a person found out; open: nobody has said anything. */
+  verdict: 'open' | 'done' | 'not_done'
+}
+
 export interface JournalStart {
   engine: string
   env?: Record<string, any>
@@ -536,6 +544,53 @@ export interface RunError {
   tool?: string
 }
 
+export type RunEvent = RunEventRunBehind | RunEventRunCall | RunEventRunEnded | RunEventRunLog | RunEventRunStatus
+
+export interface RunEventRunBehind {
+  data: RunsBehindLine
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.behind'
+}
+
+export interface RunEventRunCall {
+  data: RunsCallLine
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.call'
+}
+
+export interface RunEventRunEnded {
+  data: RunsStatusLine
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.ended'
+}
+
+export interface RunEventRunLog {
+  data: RunsLogLine
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.log'
+}
+
+export interface RunEventRunStatus {
+  data: RunsStatusLine
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.status'
+}
+
 export interface RunLine {
   calls: number
   durationMs: number
@@ -574,6 +629,43 @@ export interface RunOutcome {
   warnings?: string[]
 }
 
+export interface RunsBehindLine {
+  /** Number of events that it missed; they follow. */
+  events: number
+}
+
+export interface RunsCallLine {
+  /** When the program got the answer; absent: it has none. */
+  answeredAt?: string
+  /** The request by which a person approved it. */
+  approvalId?: string
+  argsBytes: number
+  /** Its place in the journal. */
+  at: string
+  /** When the program made it: the clock of the run, which moves with each answer. */
+  beganAt: string
+  /** Its number in the run. */
+  call: number
+  /** A write that was sent and has no answer. */
+  doubt?: boolean
+  /** The kind of its error. */
+  error?: string
+  /** The server was not asked: a rule of policy keeps the answer of a call of this time. */
+  keptAt?: string
+  kind: string
+  message?: string
+  name: string
+  /** What the program was told beside the answer. */
+  notes?: string[]
+  /** Of a write: when it was about to be sent. */
+  sentAt?: string
+  /** Of a write that stays in doubt: what a person said about it. */
+  settlement?: JournalSettlement
+  /** The program waited for it without doing anything else. */
+  sync?: boolean
+  valueBytes: number
+}
+
 export interface RunsDoubt {
   /** Absent where they are large; GET /v1/runs/{id}/calls/{n} has them. */
   args?: any
@@ -587,6 +679,19 @@ export interface RunsDoubt {
   sentAt: string
   sessionId?: string
   userId: string
+}
+
+export interface RunsLogLine {
+  level: string
+  /** Its number in the run, from 1. */
+  line: number
+  text: string
+}
+
+export interface RunsStatusLine {
+  /** The kind of its error. */
+  error?: string
+  status: string
 }
 
 export interface ScheduleList {
@@ -828,12 +933,60 @@ export interface Task {
   userId: string
 }
 
+export interface TaskAnswerData {
+  /** Size of the answer as JSON. */
+  bytes: number
+  /** Why it failed: kind and message, or a text with the beginning of a long one. */
+  error?: any
+  /** The number of the call. */
+  n: number
+  ok: boolean
+  runId: string
+}
+
+export interface TaskApprovalDecidedData {
+  approvalId: string
+  decision: 'approved' | 'denied' | 'expired'
+  reason: string
+  remember: boolean
+}
+
+export interface TaskApprovalRequestedData {
+  approvalId: string
+  calls: TaskWaitingCall[]
+  expiresAt: string
+  runId: string
+}
+
 export interface TaskBudget {
   costUsd?: number
   runs?: number
   tokens?: number
   turns?: number
   wall?: string
+}
+
+export interface TaskCallData {
+  /** JSON, or a text with the beginning of a long one. */
+  args: any
+  kind: string
+  /** Its number in the run, from 1. */
+  n: number
+  name: string
+  runId: string
+}
+
+export interface TaskDeltaData {
+  /** Name of the tool that input is for. */
+  call?: string
+  callId?: string
+  /** A piece of the input of the call. */
+  input?: string
+  /** Why something takes longer. */
+  notice?: string
+  /** Takes back all pieces of this turn. */
+  reset?: boolean
+  text?: string
 }
 
 export interface TaskDirect {
@@ -850,11 +1003,165 @@ export interface TaskError {
   message: string
 }
 
+export type TaskEvent = TaskEventApprovalDecided | TaskEventApprovalRequested | TaskEventDelta | TaskEventNote | TaskEventRunAnswer | TaskEventRunCall | TaskEventRunEnded | TaskEventRunLog | TaskEventRunProgress | TaskEventRunStarted | TaskEventTaskEnded | TaskEventTaskQueued | TaskEventTaskStarted | TaskEventTurn
+
+export interface TaskEventApprovalDecided {
+  data: TaskApprovalDecidedData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'approval_decided'
+}
+
+export interface TaskEventApprovalRequested {
+  data: TaskApprovalRequestedData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'approval_requested'
+}
+
+export interface TaskEventDelta {
+  data: TaskDeltaData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'delta'
+}
+
+export interface TaskEventNote {
+  data: TaskNoteData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'note'
+}
+
+export interface TaskEventRunAnswer {
+  data: TaskAnswerData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.answer'
+}
+
+export interface TaskEventRunCall {
+  data: TaskCallData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.call'
+}
+
+export interface TaskEventRunEnded {
+  data: TaskRunEndedData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.ended'
+}
+
+export interface TaskEventRunLog {
+  data: TaskLogData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.log'
+}
+
+export interface TaskEventRunProgress {
+  data: TaskProgressData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.progress'
+}
+
+export interface TaskEventRunStarted {
+  data: TaskRunStartedData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'run.started'
+}
+
+export interface TaskEventTaskEnded {
+  data: Task
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'task.ended'
+}
+
+export interface TaskEventTaskQueued {
+  data: TaskQueuedData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'task.queued'
+}
+
+export interface TaskEventTaskStarted {
+  data: TaskStartedData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'task.started'
+}
+
+export interface TaskEventTurn {
+  data: TaskTurnData
+  /** Its number in the stream; absent of an event that is not stored. */
+  id?: number
+  /** Absent over SSE. */
+  time?: string
+  type: 'turn'
+}
+
 export interface TaskList {
   /** The cursor of the next page; absent on the last one. */
   next?: string
   /** Without context and logs, which GET /v1/tasks/{id} has. */
   tasks: Task[]
+}
+
+export interface TaskLogData {
+  level: 'log' | 'info' | 'warn' | 'error' | 'debug'
+  runId: string
+  text: string
+}
+
+export interface TaskNoteData {
+  text: string
+}
+
+export interface TaskProgressData {
+  /** The number of the call. */
+  n: number
+  progress: number
+  runId: string
+  /** 0 where it is not known. */
+  total: number
+}
+
+export interface TaskQueuedData {
+  id: string
+  /** When work on it begins; no time: at once. */
+  runAt: any
+  sessionId: string
 }
 
 export interface TaskRequest {
@@ -875,6 +1182,19 @@ export interface TaskRequest {
   task: string
   /** The user of the task; a key that is bound to a user may leave it out. */
   userId?: string
+}
+
+export interface TaskRunEndedData {
+  error?: TaskError
+  /** JSON, or a text with the beginning of a long one. */
+  output: any
+  runId: string
+  status: 'succeeded' | 'failed' | 'cancelled'
+}
+
+export interface TaskRunStartedData {
+  code: string
+  runId: string
 }
 
 export interface TaskSchedule {
@@ -902,6 +1222,27 @@ export interface TaskSession {
   userId: string
 }
 
+export interface TaskStartedData {
+  id: string
+}
+
+export interface TaskTurnCall {
+  id: string
+  /** JSON, or a text with the beginning of a long one. */
+  input: any
+  name: string
+}
+
+export interface TaskTurnData {
+  calls: TaskTurnCall[]
+  /** A number; none where the price of the model is not known. */
+  costUsd: any
+  text: string
+  /** Its number, from 1. */
+  turn: number
+  usage: ModelUsage
+}
+
 export interface TaskUsage {
   calls: number
   costUsd?: number
@@ -910,6 +1251,14 @@ export interface TaskUsage {
   runs: number
   tokens: ModelUsage
   turns: number
+}
+
+export interface TaskWaitingCall {
+  /** JSON, or a text with the beginning of a long one. */
+  args: any
+  /** Its number in the run. */
+  n: number
+  tool: string
 }
 
 export interface ToolHits {

@@ -318,7 +318,7 @@ func TestDeltas(t *testing.T) {
 		return stamped(says("x")), nil
 	}
 	w.do()
-	want := []string{`{"text":"a<b"}`, `{"call":"execute_code","callId":"c","input":"{\"co"}`, `{"notice":"overloaded","reset":true}`, `{"notice":"again"}`}
+	want := []string{`{"text":"a<b"}`, `{"call":"execute_code","callId":"c","input":"{\"co"}`, `{"reset":true,"notice":"overloaded"}`, `{"notice":"again"}`}
 	if diff := cmp.Diff(want, w.deltas); diff != "" {
 		t.Error(diff)
 	}

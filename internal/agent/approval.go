@@ -9,17 +9,17 @@ import (
 // wait suspends the task until people have decided about the waiting calls of its run.
 func (w *work) wait(out *run.Outcome, events []task.Event) error {
 	r := out.Approval
-	w.unsaved.Events = append(append(w.unsaved.Events, events...), w.event(task.EventApprovalRequested, r.ID+"/requested", map[string]any{
-		"approvalId": r.ID, "runId": r.Run, "expiresAt": r.Expires, "calls": waitingCalls(r.Calls),
+	w.unsaved.Events = append(append(w.unsaved.Events, events...), w.event(task.EventApprovalRequested, r.ID+"/requested", task.ApprovalRequestedData{
+		ApprovalID: r.ID, RunID: r.Run, Expires: r.Expires, Calls: waitingCalls(r.Calls),
 	}))
 	return &task.WaitError{Request: r.ID, Until: r.Expires}
 }
 
 // waitingCalls returns the data of calls for an event.
-func waitingCalls(calls []approval.Call) []map[string]any {
-	var all []map[string]any
+func waitingCalls(calls []approval.Call) []task.WaitingCall {
+	all := []task.WaitingCall{}
 	for _, c := range calls {
-		all = append(all, map[string]any{"n": c.N, "tool": c.Tool, "args": bounded(c.Args, maxEventValue)})
+		all = append(all, task.WaitingCall{N: c.N, Tool: c.Tool, Args: bounded(c.Args, maxEventValue)})
 	}
 	return all
 }

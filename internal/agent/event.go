@@ -17,19 +17,19 @@ const (
 )
 
 func (w *work) turnEvent(t *task.Turn) task.Event {
-	calls := []any{}
+	calls := []task.TurnCall{}
 	for _, c := range callsOf(t) {
-		calls = append(calls, map[string]any{"id": c.ID, "name": c.Name, "input": bounded(c.Input, maxEventText)})
+		calls = append(calls, task.TurnCall{ID: c.ID, Name: c.Name, Input: bounded(c.Input, maxEventText)})
 	}
-	return w.event(task.EventTurn, fmt.Sprintf("turn/%d", w.state.asks), map[string]any{
-		"turn": w.state.asks, "text": t.Text, "calls": calls, "usage": t.Usage, "costUsd": t.CostUSD,
+	return w.event(task.EventTurn, fmt.Sprintf("turn/%d", w.state.asks), task.TurnData{
+		Turn: w.state.asks, Text: t.Text, Calls: calls, Usage: t.Usage, Cost: t.CostUSD,
 	})
 }
 
 func (w *work) endedEvent(out *run.Outcome) task.Event {
-	data := map[string]any{"runId": out.RunID, "status": out.Status, "output": bounded(out.Output, maxEventText)}
+	data := task.RunEndedData{RunID: out.RunID, Status: out.Status, Output: bounded(out.Output, maxEventText)}
 	if out.Error != nil {
-		data["error"] = task.Error{Kind: out.Error.Kind, Message: clip.Counted(out.Error.Message, maxEventValue)}
+		data.Error = &task.Error{Kind: out.Error.Kind, Message: clip.Counted(out.Error.Message, maxEventValue)}
 	}
 	return w.event(task.EventRunEnded, out.RunID+"/ended", data)
 }
@@ -40,16 +40,14 @@ func (w *work) event(kind, key string, data any) task.Event {
 
 // stream sends a part of a turn to the task's watchers.
 func (w *work) stream(d model.Delta) {
-	data := map[string]any{}
+	data := task.DeltaData{Text: d.Text}
 	switch {
 	case d.Reset:
-		data["reset"], data["notice"] = true, d.Notice
+		data = task.DeltaData{Reset: true, Notice: d.Notice}
 	case d.Notice != "":
-		data["notice"] = d.Notice
+		data = task.DeltaData{Notice: d.Notice}
 	case d.Call != "":
-		data["call"], data["callId"], data["input"] = d.Call, d.CallID, d.Input
-	default:
-		data["text"] = d.Text
+		data = task.DeltaData{Call: d.Call, CallID: d.CallID, Input: d.Input}
 	}
 	w.log.Stream(encode(data))
 }

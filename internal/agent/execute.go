@@ -24,7 +24,7 @@ func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*end
 		}
 		id = w.a.opt.NewID()
 		w.add(task.Step{Run: &task.Run{CallID: c.ID, RunID: id}},
-			w.event(task.EventRunStarted, id+"/started", map[string]any{"runId": id, "code": clip.Counted(code, maxEventText)}))
+			w.event(task.EventRunStarted, id+"/started", task.RunStartedData{RunID: id, Code: clip.Counted(code, maxEventText)}))
 	}
 	if err := w.save(ctx); err != nil {
 		return nil, err

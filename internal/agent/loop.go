@@ -231,7 +231,7 @@ func (w *work) answered() *ending {
 
 // note adds a message for the model.
 func (w *work) note(text string) {
-	w.add(task.Step{Note: &task.Note{Text: text}}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
+	w.add(task.Step{Note: &task.Note{Text: text}}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), task.NoteData{Text: text}))
 }
 
 // noAnswer returns the ending of a task whose model cannot be asked.

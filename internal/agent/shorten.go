@@ -86,7 +86,7 @@ func (w *work) limitHistory() {
 // compact records a cut of the conversation.
 func (w *work) compact(c *task.Compact) {
 	text := "The conversation became long: earlier tasks, or older results, are shown to the model in short form from here on."
-	w.add(task.Step{Compact: c}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
+	w.add(task.Step{Compact: c}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), task.NoteData{Text: text}))
 }
 
 // cut shortens the conversation, to at most the given number of bytes (most) if possible. It does nothing if that would remove fewer than atLeast

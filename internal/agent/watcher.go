@@ -61,8 +61,8 @@ func (w *watcher) observe(e run.Event) {
 	switch {
 	case e.Call != nil:
 		c := e.Call
-		w.event(task.EventCall, fmt.Sprintf("call/%d", c.N), map[string]any{
-			"runId": w.run, "n": c.N, "kind": c.Kind, "name": c.Name, "args": bounded(c.Args, maxEventValue),
+		w.event(task.EventCall, fmt.Sprintf("call/%d", c.N), task.CallData{
+			RunID: w.run, N: c.N, Kind: c.Kind, Name: c.Name, Args: bounded(c.Args, maxEventValue),
 		})
 		switch frame.Kind(c.Kind) {
 		case frame.Tool:
@@ -73,12 +73,12 @@ func (w *watcher) observe(e run.Event) {
 		}
 	case e.Answer != nil:
 		a := e.Answer
-		data := map[string]any{"runId": w.run, "n": a.N, "ok": a.Error == nil}
+		data := task.AnswerData{RunID: w.run, N: a.N, OK: a.Error == nil}
 		value := a.Value
 		if a.Error != nil {
-			data["error"], value = bounded(a.Error, maxEventValue), a.Error
+			data.Error, value = bounded(a.Error, maxEventValue), a.Error
 		}
-		data["bytes"] = len(value)
+		data.Bytes = len(value)
 		w.event(task.EventAnswer, fmt.Sprintf("answer/%d", a.N), data)
 		if call, ok := w.tools[a.N]; ok {
 			call.read = len(value)
@@ -86,9 +86,7 @@ func (w *watcher) observe(e run.Event) {
 		}
 	case e.Log != nil:
 		w.logs++
-		w.event(task.EventLog, fmt.Sprintf("log/%d", w.logs), map[string]any{
-			"runId": w.run, "level": e.Log.Level, "text": clip.Counted(e.Log.Text, maxEventValue),
-		})
+		w.event(task.EventLog, fmt.Sprintf("log/%d", w.logs), task.LogData{RunID: w.run, Level: e.Log.Level, Text: clip.Counted(e.Log.Text, maxEventValue)})
 	}
 	w.schedule()
 }
@@ -103,7 +101,7 @@ func (w *watcher) report(n int, p mcpclient.Progress) {
 		return
 	}
 	w.told[n] = now
-	w.reports = append(w.reports, encode(map[string]any{"runId": w.run, "n": n, "progress": p.Progress, "total": p.Total}))
+	w.reports = append(w.reports, encode(task.ProgressData{RunID: w.run, N: n, Progress: p.Progress, Total: p.Total}))
 	w.schedule()
 }
 
@@ -115,9 +113,9 @@ func (w *watcher) event(kind, key string, data any) {
 		return
 	case w.made == maxRunEvents:
 		kind, key = task.EventLog, "full"
-		data = map[string]any{
-			"runId": w.run, "level": "warn",
-			"text": fmt.Sprintf("the run does more than %d events tell of; `harness runs show %s` has everything", maxRunEvents, w.run),
+		data = task.LogData{
+			RunID: w.run, Level: "warn",
+			Text: fmt.Sprintf("the run does more than %d events tell of; `harness runs show %s` has everything", maxRunEvents, w.run),
 		}
 	}
 	e := task.Event{Type: kind, Key: w.run + "/" + key, Time: w.now(), Data: encode(data)}

@@ -68,7 +68,7 @@ func TestWatcherReports(t *testing.T) {
 			t.Error(left, err)
 		}
 		want := []string{
-			task.EventCall, `{"n":1,"progress":0,"runId":"run_1","total":30}`, `{"n":1,"progress":20,"runId":"run_1","total":30}`,
+			task.EventCall, `{"runId":"run_1","n":1,"progress":0,"total":30}`, `{"runId":"run_1","n":1,"progress":20,"total":30}`,
 		}
 		if !slices.Equal(order, want) {
 			t.Errorf("got %q, want %q", order, want)

@@ -14,7 +14,7 @@ import (
 
 var eventExample = regexp.MustCompile("(?s)```json (\\S+)\n(.*?)\n```")
 
-// docs/EVENTS.md has an example of every type of event, and the events of a task have no field that its examples lack.
+// docs/EVENTS.md has an example of every type of event, which is as the document says, as is every event that a test reads of a stream; and the events of a task have no field that its examples lack.
 func TestDocumentedEvents(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/EVENTS.md")
@@ -31,6 +31,14 @@ func TestDocumentedEvents(t *testing.T) {
 	}
 	seen := map[string]bool{task.EventNote: true} // a note needs a long conversation
 	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	for kind := range task.EventData {
+		if documented[kind] == nil {
+			t.Errorf("docs/EVENTS.md has no example of %s", kind)
+		} else if kind != task.EventEnded { // its example has only some fields
+			data, _ := json.Marshal(documented[kind])
+			w.contract.event(t, "TaskEvent", event{Type: kind, Data: string(data)})
+		}
+	}
 	for _, order := range []string{
 		"RUN<<" + asks(1) + ">>",
 		"RUN<<console.log('x'); await fs.writeFile('/workspace/a', 'b'); return 1>>", "RUN<<await callMCPTool('none__none', {})>>", "SAY<<hello>>",

@@ -1,9 +1,11 @@
 package api_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"mime"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,9 +63,9 @@ type documented struct {
 
 // operations returns all operations of the document.
 func (c *contract) operations() (all []documented) {
-	for path, item := range c.doc["paths"].(map[string]any) {
+	for route, item := range c.doc["paths"].(map[string]any) {
 		for method, op := range item.(map[string]any) {
-			o := documented{Method: strings.ToUpper(method), Path: path}
+			o := documented{Method: strings.ToUpper(method), Path: route}
 			text, _ := json.Marshal(op)
 			if err := json.Unmarshal(text, &o); err != nil {
 				panic(err)
@@ -96,12 +98,12 @@ func (c *contract) check(t testing.TB, req *http.Request, r *reply) {
 		}
 	}
 	_, pattern := c.mux.Handler(req)
-	method, path, ok := strings.Cut(pattern, " ")
-	if !ok || path == "" {
+	method, route, ok := strings.Cut(pattern, " ")
+	if !ok || route == "" {
 		return // the document does not contain this endpoint
 	}
-	path = strings.ReplaceAll(path, "{path...}", "{path}")
-	op := c.doc["paths"].(map[string]any)[path].(map[string]any)[strings.ToLower(method)].(map[string]any)
+	route = strings.ReplaceAll(route, "{path...}", "{path}")
+	op := c.doc["paths"].(map[string]any)[route].(map[string]any)[strings.ToLower(method)].(map[string]any)
 	responses := op["responses"].(map[string]any)
 	status := strconv.Itoa(r.status)
 	if responses[status] == nil {
@@ -118,6 +120,13 @@ func (c *contract) check(t testing.TB, req *http.Request, r *reply) {
 		t.Errorf("%s: %d is %q, which the document does not know: %.200s", r.what, r.status, kind, r.body)
 		return
 	}
+	if of, _ := content[kind].(map[string]any)["x-event"].(map[string]any); of != nil {
+		name := strings.TrimPrefix(of["$ref"].(string), "#/components/schemas/")
+		stream := &sse{lines: bufio.NewReader(strings.NewReader(r.body)), check: func(e event) { c.event(t, name, e) }}
+		for err := error(nil); err == nil; {
+			_, err = stream.next()
+		}
+	}
 	if !strings.HasSuffix(kind, "json") {
 		return
 	}
@@ -126,12 +135,42 @@ func (c *contract) check(t testing.TB, req *http.Request, r *reply) {
 		t.Errorf("%s: %v: %.200s", r.what, err, r.body)
 		return
 	}
-	schema, err := c.schema("#/paths/" + pointer(path) + "/" + strings.ToLower(method) + "/responses/" + status + "/content/" + pointer(kind) + "/schema")
+	schema, err := c.schema("#/paths/" + pointer(route) + "/" + strings.ToLower(method) + "/responses/" + status + "/content/" + pointer(kind) + "/schema")
 	if err == nil {
 		err = schema.Validate(value)
 	}
 	if err != nil {
 		t.Errorf("%s: %d is not as documented: %v: %.500s", r.what, r.status, err, r.body)
+	}
+}
+
+// event compares an event of a stream with its schema. Its data may have no field that the schema lacks.
+func (c *contract) event(t testing.TB, schema string, e event) {
+	t.Helper()
+	data, err := jsonschema.UnmarshalJSON(strings.NewReader(e.Data))
+	value := map[string]any{"type": e.Type, "data": data}
+	if e.ID > 0 {
+		value["id"] = json.Number(strconv.FormatInt(e.ID, 10))
+	}
+	var s *jsonschema.Schema
+	if err == nil {
+		s, err = c.schema("#/components/schemas/" + schema)
+	}
+	if err == nil {
+		err = s.Validate(value)
+	}
+	if err != nil {
+		t.Errorf("the event %s is not as documented: %v: %.500s", e.Type, err, e.Data)
+		return
+	}
+	schemas := c.doc["components"].(map[string]any)["schemas"].(map[string]any)
+	named := func(ref any) map[string]any { return schemas[path.Base(ref.(string))].(map[string]any) }
+	one := named(schemas[schema].(map[string]any)["discriminator"].(map[string]any)["mapping"].(map[string]any)[e.Type])
+	fields := named(one["properties"].(map[string]any)["data"].(map[string]any)["$ref"])["properties"].(map[string]any)
+	for name := range data.(map[string]any) {
+		if fields[name] == nil {
+			t.Errorf("the document has no field %s of the event %s: %.500s", name, e.Type, e.Data)
+		}
 	}
 }
 

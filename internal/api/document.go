@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	exact "github.com/segmentio/encoding/json"
 
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -23,7 +26,7 @@ func (a *API) document() huma.Config {
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: decode}
 	c.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	c.Servers = []*huma.Server{{URL: "/", Description: "This server."}}
-	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	c.Components.Schemas = huma.NewMapRegistry(schemaPath, schemaName)
 	c.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[run.Millis](), reflect.TypeFor[float64]())
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "/openapi", "", ""
 	c.Info.Description = "Code execution with MCP: tasks and programs that find and call tools in a sandbox."
@@ -52,7 +55,14 @@ func (a *API) finish() {
 	failed := &huma.Response{
 		Description: "The request is refused; detail says why", Content: content("application/problem+json", a.schemaOf(Problem{})),
 	}
-	a.operations(func(_, _ string, op *huma.Operation) { op.Responses["4XX"] = failed })
+	a.operations(func(_, _ string, op *huma.Operation) {
+		op.Responses["4XX"] = failed
+		if example, ok := examples[op.OperationID]; ok {
+			op.RequestBody.Content["application/json"].Example = example
+		}
+	})
+	a.addEventSchemas(taskEvent, task.EventData)
+	a.addEventSchemas(runEvent, runs.EventData)
 	schemas := a.doc.OpenAPI().Components.Schemas
 	a.doc.OpenAPI().Webhooks = map[string]*huma.PathItem{"notification": {Post: &huma.Operation{
 		OperationID: "notification", Summary: "What is posted to a callbackUrl, and to approvals.webhook",
@@ -62,6 +72,34 @@ func (a *API) finish() {
 		RequestBody: &huma.RequestBody{Required: true, Content: content("application/json", schemas.SchemaFromRef(a.schemaOf(task.Notification{}).Ref))}, // inline, because generators of clients lose schemas that only webhooks refer to
 		Responses:   map[string]*huma.Response{"2XX": {Description: "It is accepted."}},
 	}}}
+}
+
+// schemaPath is where schemas are in the document.
+const schemaPath = "#/components/schemas/"
+
+// addEventSchemas adds the schemas of the events of a stream to the document: one for each type, and one for all of them, which replaces that of the Go type of
+// this name. data has a value of the Go type of each event's data.
+func (a *API) addEventSchemas(name string, data map[string]any) {
+	schemas := a.doc.OpenAPI().Components.Schemas.Map()
+	all := &huma.Schema{
+		Description:   "An event of a stream. Later versions may add types and fields.",
+		Discriminator: &huma.Discriminator{PropertyName: "type", Mapping: map[string]string{}},
+	}
+	for _, kind := range slices.Sorted(maps.Keys(data)) {
+		one := name
+		for _, word := range strings.FieldsFunc(kind, func(r rune) bool { return r == '.' || r == '_' }) {
+			one += strings.ToUpper(word[:1]) + word[1:]
+		}
+		schemas[one] = &huma.Schema{Type: huma.TypeObject, Required: []string{"type", "data"}, AdditionalProperties: true, Properties: map[string]*huma.Schema{
+			"id":   {Type: huma.TypeInteger, Format: "int64", Description: "Its number in the stream; absent of an event that is not stored."},
+			"type": {Type: huma.TypeString, Enum: []any{kind}},
+			"time": {Type: huma.TypeString, Format: "date-time", Description: "Absent over SSE."},
+			"data": a.schemaOf(data[kind]),
+		}}
+		all.OneOf = append(all.OneOf, &huma.Schema{Ref: schemaPath + one})
+		all.Discriminator.Mapping[kind] = schemaPath + one
+	}
+	schemas[name] = all
 }
 
 // operations calls do for every operation of the document.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"mcp-code-exec-harness/internal/site"
 )
 
 // Tools that check the document, at fixed versions; the go command verifies them against the checksum database.
@@ -133,11 +135,33 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// The documents need no key, and have the policy of the dashboard. A path that is none of theirs is not found, and one that leaves their folder neither.
+func TestDocsSite(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true})
+	if r := w.do("GET", "/docs", nil).want(http.StatusSeeOther); r.header.Get("Location") != "/docs/" {
+		t.Errorf("got %v", r.header)
+	}
+	for path, kind := range map[string]string{"site.css": "text/css", "search.js": "text/javascript", "index.html": "text/html", "QUICK_START.html": "text/html", "search.json": "application/json", "images/now.png": "image/png"} {
+		if _, err := site.File("index.html"); err != nil && !strings.HasPrefix(path, "s") || err != nil && path == "search.json" {
+			continue // built without the tag embedsite
+		}
+		r := w.do("GET", "/docs/"+path, nil).want(http.StatusOK)
+		if !strings.HasPrefix(r.header.Get("Content-Type"), kind) || r.header.Get("Content-Security-Policy") != site.ContentPolicy || r.body == "" {
+			t.Errorf("%s: %v", path, r.header)
+		}
+		w.do("GET", "/docs/"+path, nil, "If-None-Match", r.header.Get("ETag")).want(http.StatusNotModified)
+	}
+	for _, path := range []string{"none.html", "images/", "images", "%2e%2e/go.mod", "assets/site.css", "QUICK_START.html/"} {
+		w.do("GET", "/docs/"+path, nil).want(http.StatusNotFound)
+	}
+}
+
 // The page that shows the document loads nothing from other servers, and its Content-Security-Policy allows only its own script and requests.
 func TestDocsPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true}) // the page needs no key
-	page, script := w.do("GET", "/docs", nil).want(http.StatusOK), w.do("GET", "/docs/docs.js", nil).want(http.StatusOK)
+	page, script := w.do("GET", "/docs/api", nil).want(http.StatusOK), w.do("GET", "/docs/docs.js", nil).want(http.StatusOK)
 	if page.header.Get("Content-Type") != "text/html; charset=utf-8" || script.header.Get("Content-Type") != "text/javascript; charset=utf-8" {
 		t.Errorf("got %s and %s", page.header, script.header)
 	}

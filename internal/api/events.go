@@ -27,7 +27,7 @@ import (
 func (a *API) addEvents(r *routes) {
 	id := param("path", "id", "Task id.")
 	ticket := param("query", ticketParam, "A ticket of POST /v1/tickets instead of a credential, for the EventSource and WebSocket of browsers.")
-	responses := answers("200", "Events", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
+	responses := answers("200", "Events", eventStream(taskEvent))
 	responses["204"] = &huma.Response{Description: "The task has ended and the client has all of its events"}
 	r.add(&huma.Operation{
 		OperationID: "taskEvents", Method: http.MethodGet, Path: eventsPath, Tags: []string{"tasks"}, Summary: "Events of a task, over SSE",
@@ -41,9 +41,10 @@ func (a *API) addEvents(r *routes) {
 	r.add(&huma.Operation{
 		OperationID: "taskSocket", Method: http.MethodGet, Path: socketPath, Tags: []string{"tasks"}, Summary: "The same over WebSocket",
 		Parameters: []*huma.Param{id, param("query", "after", "The last event that the client has."), ticket},
-		Responses:  answers("101", "Each message is an event: {id, type, time, data}", nil),
+		Responses:  answers("101", "Each message is a TaskEvent", nil),
+		Extensions: map[string]any{eventExtension: &huma.Schema{Ref: schemaPath + taskEvent}},
 	}, a.socketEvents)
-	responses = answers("200", "Events", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
+	responses = answers("200", "Events", eventStream(runEvent))
 	responses["204"] = &huma.Response{Description: "The run has ended and the client has all of its events"}
 	r.add(&huma.Operation{
 		OperationID: "runEvents", Method: http.MethodGet, Path: runEventsPath, Tags: []string{"runs"}, Summary: "Events of a run, over SSE",
@@ -55,6 +56,22 @@ func (a *API) addEvents(r *routes) {
 		Responses: responses,
 	}, a.streamRun)
 	r.mux.HandleFunc("GET "+shortSocketPath, a.plain(a.socketEvents)) // a shorter path of the same endpoint
+}
+
+// eventExtension names the schema of the events of a stream in the document: OpenAPI 3.1 has no word for it.
+const eventExtension = "x-event"
+
+// Names of the schemas of all events of a stream.
+const (
+	taskEvent = "TaskEvent"
+	runEvent  = "RunEvent"
+)
+
+// eventStream describes a stream over SSE whose events have a schema.
+func eventStream(event string) map[string]*huma.MediaType {
+	all := content("text/event-stream", &huma.Schema{Type: huma.TypeString, Description: "The fields id, event (the type) and data (JSON) of each event are those of the schema that " + eventExtension + " names."})
+	all["text/event-stream"].Extensions = map[string]any{eventExtension: &huma.Schema{Ref: schemaPath + event}}
+	return all
 }
 
 const (

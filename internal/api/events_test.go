@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -44,12 +45,19 @@ type sse struct {
 	lines  *bufio.Reader
 	beats  chan struct{} // receives a value for each comment
 	cancel context.CancelFunc
+	check  func(event)
 }
 
 func (w *world) sse(id string, after int64) stream {
 	w.t.Helper()
+	return w.follow("/v1/tasks/"+id+"/events", "TaskEvent", after)
+}
+
+// follow opens a stream whose events have a schema of the document.
+func (w *world) follow(path, schema string, after int64) stream {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/v1/tasks/"+id+"/events", nil)
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, w.url+path, nil)
 	if after > 0 {
 		req.Header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
 	}
@@ -60,7 +68,7 @@ func (w *world) sse(id string, after int64) stream {
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		w.t.Fatalf("%s %s", resp.Status, resp.Header)
 	}
-	return &sse{resp, bufio.NewReader(resp.Body), make(chan struct{}, 1000), cancel}
+	return &sse{resp, bufio.NewReader(resp.Body), make(chan struct{}, 1000), cancel, func(e event) { w.contract.event(w.t, schema, e) }}
 }
 
 func (s *sse) next() (e event, err error) {
@@ -75,6 +83,7 @@ func (s *sse) next() (e event, err error) {
 		switch {
 		case line == "" && e.Type == "":
 		case line == "":
+			s.check(e)
 			return e, nil
 		case name == "":
 			beat(s.beats)
@@ -351,7 +360,7 @@ func TestSlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if diff := cmp.Diff(want, read(&sse{resp, bufio.NewReader(resp.Body), make(chan struct{}, 1000), func() {}})); diff != "" {
+	if diff := cmp.Diff(want, read(&sse{resp, bufio.NewReader(resp.Body), make(chan struct{}, 1000), func() {}, func(event) {}})); diff != "" {
 		t.Errorf("the slow client: %.1000s", diff)
 	}
 }
@@ -389,6 +398,31 @@ func TestRunEvents(t *testing.T) {
 	}
 	w.do("GET", at, nil, "Last-Event-ID", "x").want(http.StatusBadRequest)
 	w.do("GET", "/v1/runs/run_none/events", nil).want(http.StatusNotFound)
+}
+
+// The stream of a run that waits for a person says so, and goes on when the person has decided.
+func TestRunEventsWait(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	id := w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": asks(1)}).want(http.StatusOK).field("runId")
+	s := w.follow("/v1/runs/"+id+"/events", "RunEvent", 0)
+	defer s.close()
+	seen := map[string]string{}
+	for seen["run.ended"] == "" {
+		e, err := s.next()
+		if err != nil {
+			t.Fatalf("%v after %v", err, seen)
+		}
+		if e.Type == "run.status" && seen[e.Type] == "" {
+			var all api.ApprovalList
+			w.do("GET", "/v1/approvals", nil).want(http.StatusOK).json(&all)
+			w.do("POST", "/v1/approvals/"+all.Approvals[0].ID, map[string]any{"decision": "approve"}).want(http.StatusOK)
+		}
+		seen[e.Type] += e.Data
+	}
+	if !strings.Contains(seen["run.status"], "waiting_approval") || !strings.Contains(seen["run.call"], "bad__echo") {
+		t.Errorf("got %v", seen)
+	}
 }
 
 // The streams of a user open one after another, each in a turn of the user's reads. An open stream has no turn.

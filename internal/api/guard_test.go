@@ -129,7 +129,7 @@ func TestSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})
 	for _, r := range []*reply{
-		w.do("GET", "/health", nil).want(200), w.do("GET", "/docs", nil).want(200), w.do("GET", "/openapi.json", nil).want(200), w.do("GET", "/nothing", nil).want(404),
+		w.do("GET", "/health", nil).want(200), w.do("GET", "/openapi.json", nil).want(200), w.do("GET", "/nothing", nil).want(404),
 		w.do("POST", "/task", "{}").want(400), w.do("GET", "/v1/tasks", nil).want(200), w.do("DELETE", "/v1/tasks", nil).want(405), w.do("GET", "/v1/tasks/x", nil).want(404),
 	} {
 		for name, want := range map[string]string{

@@ -1,13 +1,20 @@
 package api
 
 import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
+	"mime"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/part"
+	"mcp-code-exec-harness/internal/site"
 )
 
 //go:embed docs.html
@@ -43,17 +50,43 @@ func (a *API) addOperations(r *routes) {
 		metrics.ServeHTTP(w, r)
 		return nil
 	})
-	r.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; "+
-			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Write(docsPage)
-	})
-	r.mux.HandleFunc("GET "+rootPath, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusSeeOther) })
-	r.mux.HandleFunc("GET /docs/docs.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-		w.Write(docsScript)
-	})
+	for _, from := range []string{rootPath, "/docs"} { // pages have relative links
+		r.mux.HandleFunc("GET "+from, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs/", http.StatusSeeOther) })
+	}
+	r.mux.HandleFunc("GET "+docsPath, a.plain(serveDocs))
+}
+
+// docsPath is the route of the documents and of the page that shows the OpenAPI document.
+const docsPath = "/docs/{path...}"
+
+// serveDocs answers with a file of the documents.
+func serveDocs(w http.ResponseWriter, r *http.Request) error {
+	name := cmp.Or(r.PathValue("path"), "index.html")
+	var text []byte
+	var err error
+	switch name {
+	case "api":
+		name, text = "api.html", docsPage
+	case "docs.js":
+		text = docsScript
+	default:
+		text, err = site.File(name)
+	}
+	switch {
+	case err != nil && name == "index.html": // this program is built without the documents
+		http.Redirect(w, r, "/docs/api", http.StatusSeeOther)
+		return nil
+	case err != nil:
+		return problem(http.StatusNotFound, "no such document; see /docs")
+	}
+	sum := sha256.Sum256(text)
+	h := w.Header()
+	h.Set("Content-Security-Policy", site.ContentPolicy)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	h.Set("ETag", `"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+	return nil
 }
 
 func (a *API) health(w http.ResponseWriter, _ *http.Request) error {

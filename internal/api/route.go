@@ -129,5 +129,5 @@ const rootPath = "/{$}"
 
 // isPublic reports whether a route needs no identity: probes, the document, the metadata about tokens, and the endpoint that takes run capabilities.
 func isPublic(route string) bool {
-	return slices.Contains([]string{"/health", "/ready", mcpCallPath, rootPath, "/docs", "/docs/docs.js"}, route) || strings.HasPrefix(route, "/openapi") || strings.HasPrefix(route, resourcePath)
+	return slices.Contains([]string{"/health", "/ready", mcpCallPath, rootPath, "/docs", docsPath}, route) || strings.HasPrefix(route, "/openapi") || strings.HasPrefix(route, resourcePath)
 }

@@ -73,7 +73,7 @@ type commands struct {
 
 	Demo   demoCmd   `cmd:"" group:"First steps:" help:"Show the whole path in a minute: no key, no network."`
 	Init   initCmd   `cmd:"" group:"First steps:" help:"Write a commented harness.yaml." example:"init && harness doctor"`
-	Doctor doctorCmd `cmd:"" group:"First steps:" help:"What works on this machine, and how to fix what does not." example:"doctor"`
+	Doctor doctorCmd `cmd:"" group:"First steps:" help:"What works on this machine, and how to fix what does not."`
 
 	Exec     execCmd     `cmd:"" group:"Programs and tasks:" help:"Execute agent code in the sandbox."`
 	Run      runCmd      `cmd:"" group:"Programs and tasks:" help:"Work a task with a model, and watch it."`

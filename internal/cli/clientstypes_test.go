@@ -27,14 +27,14 @@ func TestClientsTypeScript(t *testing.T) {
 	}
 	made := t.TempDir()
 	types := d.typeScript(string(source))
-	for name, text := range map[string]string{"harness.ts": string(source), "types.d.ts": types, "package.json": `{"type": "module"}`} {
+	for name, text := range map[string]string{"harness.ts": string(source), "types.d.ts": types, "package.json": `{"type": "module"}`, "use.ts": eventTypes} {
 		if err := os.WriteFile(filepath.Join(made, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	tsc := filepath.Join(npmtest.TypeScript(t), "node_modules", "typescript", "bin", "tsc")
 	out, err := exec.Command("node", tsc, "--strict", "--declaration", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom,dom.iterable",
-		"--typeRoots", made, "--pretty", "false", filepath.Join(made, "harness.ts")).CombinedOutput()
+		"--typeRoots", made, "--pretty", "false", filepath.Join(made, "harness.ts"), filepath.Join(made, "use.ts")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -54,6 +54,19 @@ func TestClientsTypeScript(t *testing.T) {
 	}
 }
 
+// eventTypes is a program that has the compiler check the types of events: the type of an event says what its data is.
+const eventTypes = `import { Harness } from './harness.js'
+for await (const e of new Harness().taskEvents('task_1')) {
+  if (e.type === 'run.log') e.data.level satisfies 'log' | 'info' | 'warn' | 'error' | 'debug'
+  if (e.type === 'task.ended') e.data.status satisfies string
+  // @ts-expect-error a log line has no status
+  if (e.type === 'run.log') e.data.status
+  // @ts-expect-error there is no such event
+  if (e.type === 'run.lgo') e.id
+}
+for await (const e of new Harness().runEvents('run_1')) if (e.type === 'run.ended') e.data.status satisfies string
+`
+
 // typeScript returns declarations of the schemas that a source uses as t.Name, and of those that they refer to.
 func (d *apiDocument) typeScript(source string) string {
 	need := map[string]bool{}
@@ -62,6 +75,9 @@ func (d *apiDocument) typeScript(source string) string {
 	walk = func(s apiSchema) {
 		if s.Ref != "" {
 			add(s.Ref[strings.LastIndex(s.Ref, "/")+1:])
+		}
+		for _, one := range s.OneOf {
+			walk(one)
 		}
 		for _, field := range s.Properties {
 			walk(field)

@@ -133,13 +133,13 @@ func (v *view) event(e task.Event) {
 
 // asked notes which calls wait for a person's decision.
 func (v *view) asked(calls json.RawMessage, at time.Time) {
-	var waiting []struct{ Call int }
+	var waiting []task.WaitingCall
 	if json.Unmarshal(calls, &waiting) != nil {
 		return
 	}
 	v.waitsSince = at
 	for _, w := range waiting {
-		if c := v.calls[w.Call]; c != nil {
+		if c := v.calls[w.N]; c != nil {
 			c.asked = true
 		}
 	}

@@ -61,6 +61,8 @@ type store interface {
 	Load(ctx context.Context, now time.Time) (task.Load, error)
 	// Inspect describes the store, and warns about settings of its server.
 	Inspect(ctx context.Context) (detail string, warnings []string, err error)
+	// Rows returns the number of rows of each table, -1 for one that cannot be read.
+	Rows(ctx context.Context) map[string]int64
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
 	// Remote reports whether processes on other machines may use the store. Only then it counts requests.
 	Remote() bool

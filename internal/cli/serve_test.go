@@ -147,7 +147,7 @@ func TestServe(t *testing.T) {
 		"/health": `"status":"ok"`, "/ready": `"ready"`, "/openapi.json": `"openapi":"3.1.0"`, "/metrics": "mcp_executions_total",
 		"/v1/tasks": got.TaskID, "/v1/tasks/" + got.TaskID: `"succeeded"`, "/v1/tasks/" + got.TaskID + "/events": "event: task.ended",
 		"/v1/runs": got.Runs[0], "/v1/runs/" + got.Runs[0]: "6 * 7", "/v1/runs/" + got.Runs[0] + "/journal": `"end"`,
-		"/v1/sessions": got.SessionID, "/v1/servers": `"servers"`, "/v1/tools": `"tools"`, "/docs": "openapi.json",
+		"/v1/sessions": got.SessionID, "/v1/servers": `"servers"`, "/v1/tools": `"tools"`, "/docs/api": "openapi.json",
 		"/v1/skills?userId=alice": `"skills"`, "/v1/schedules": `"schedules"`, "/v1/tools.d.ts": "",
 	} {
 		if status, body := s.do("GET", path, "", "Authorization", "Bearer "+token); status != http.StatusOK || !strings.Contains(body, want) {

@@ -23,7 +23,7 @@ func TestApprovalTime(t *testing.T) {
 	}
 	event(0, task.EventRunStarted, `{"runId":"run_1","code":"await tools.mailer.send({})"}`)
 	event(time.Second, task.EventCall, `{"n":1,"kind":"tool","name":"mailer__send","args":{"input":{}}}`)
-	event(time.Second, task.EventApprovalRequested, `{"approvalId":"apr_1","calls":[{"call":1,"tool":"mailer__send"}]}`)
+	event(time.Second, task.EventApprovalRequested, `{"approvalId":"apr_1","calls":[{"n":1,"tool":"mailer__send"}]}`)
 	event(time.Hour, task.EventApprovalDecided, `{"approvalId":"apr_1","decision":"approved"}`)
 	event(2*time.Second, task.EventAnswer, `{"n":1,"bytes":2}`)
 	event(0, task.EventRunEnded, `{"output":1}`)

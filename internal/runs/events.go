@@ -41,6 +41,14 @@ type StatusLine struct {
 	Error  string `json:"error,omitempty" doc:"The kind of its error."`
 }
 
+// BehindLine says that a watcher reads too slowly.
+type BehindLine struct {
+	Events int64 `json:"events" doc:"Number of events that it missed; they follow."`
+}
+
+// EventData has the type of each event's data.
+var EventData = map[string]any{EventCall: CallLine{}, EventLog: LogLine{}, EventEnded: StatusLine{}, EventStatus: StatusLine{}, EventBehind: BehindLine{}}
+
 const (
 	feedEvents = 512                    // maximum number of events that a feed keeps for its watchers
 	feedBytes  = 1 << 20                // maximum bytes of these events
@@ -181,7 +189,7 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 		for {
 			events, before, status, ended, changed, err := f.since(after)
 			if before > after { // the feed has dropped events that the watcher has not received
-				if live && !yield([]Event{{Type: EventBehind, Data: encode(map[string]int64{"events": before - after})}}, nil) {
+				if live && !yield([]Event{{Type: EventBehind, Data: encode(BehindLine{before - after})}}, nil) {
 					return
 				}
 				if after, err = s.catchUp(ctx, id, after, before, yield); err != nil {

@@ -186,7 +186,7 @@ func (s *Service) make(ctx context.Context, r Request) (New, error) {
 	}
 	n := New{
 		Task: t, Own: r.Own, IdempotencyKey: r.IdempotencyKey, BodyHash: r.BodyHash,
-		Events:  []Event{s.event(EventQueued, map[string]any{"id": t.ID, "sessionId": t.SessionID, "runAt": t.RunAt})},
+		Events:  []Event{s.event(EventQueued, QueuedData{ID: t.ID, SessionID: t.SessionID, RunAt: t.RunAt})},
 		Session: s.newSession(t.UserID, t.SessionID),
 	}
 	if t.CacheKey != "" && (t.RunAt == nil || !t.RunAt.After(now)) {

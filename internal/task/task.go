@@ -232,25 +232,6 @@ type Event struct {
 	After int64 `json:"-"`
 }
 
-// The types of events.
-const (
-	EventQueued     = "task.queued"
-	EventStarted    = "task.started"
-	EventTurn       = "turn"         // the model answered: {turn, text, calls: [{id, name, input}], usage, costUsd}
-	EventDelta      = "delta"        // a piece of an answer: {text} or {call, input}; {reset: true} discards all earlier pieces of the turn
-	EventRunStarted = "run.started"  // {runId, code}
-	EventCall       = "run.call"     // {runId, n, kind, name, args}
-	EventAnswer     = "run.answer"   // {runId, n, ok, bytes, error?}
-	EventLog        = "run.log"      // {runId, level, text}
-	EventProgress   = "run.progress" // {runId, n, progress, total}: what a server reports of a call; not stored
-	EventRunEnded   = "run.ended"    // {runId, status, output, error?}
-	EventNote       = "note"         // {text}: a message of the harness for the model
-	EventEnded      = "task.ended"   // the task
-
-	EventApprovalRequested = "approval_requested" // {approvalId, runId, calls: [{call, tool, args}], expiresAt}
-	EventApprovalDecided   = "approval_decided"   // {approvalId, decision, reason, remember}
-)
-
 // Errors of the service and its store.
 var (
 	ErrNotFound     = errors.New("not found")

@@ -374,7 +374,7 @@ func (s *Service) work(ctx context.Context, t Task) (Task, error) {
 	if t.StartedAt == nil {
 		now := s.opt.Now()
 		t.StartedAt = &now
-		if err := log.Commit(keep, Change{Task: &t, Events: []Event{s.event(EventStarted, map[string]string{"id": t.ID})}}); err != nil {
+		if err := log.Commit(keep, Change{Task: &t, Events: []Event{s.event(EventStarted, StartedData{ID: t.ID})}}); err != nil {
 			return t, fmt.Errorf("%w: %w", errNotBegun, err)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"mcp-code-exec-harness/internal/site"
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
@@ -274,6 +275,10 @@ func TestBrowserPages(t *testing.T) {
 		read(path)
 	}
 	seen.check(t)
+	for _, path := range documents() { // the API serves them
+		must(t, chromedp.Run(ctx, chromedp.Navigate(w.url+path)))
+		read(path)
+	}
 	// These pages are answers to forms.
 	for _, form := range []struct{ path, action, fields, shows string }{
 		{paths[4], "form[action$=replay]", "", "//h1[contains(., 'Replay')]"},
@@ -298,6 +303,37 @@ func TestBrowserPages(t *testing.T) {
 		does(t, ctx, visible(form.shows))
 		read(form.path + "-" + form.action)
 	}
+}
+
+// documents returns the paths of some documents: of the longest, and of those with the widest tables and with pictures. Without the tag embedsite only the page of
+// the HTTP API is there.
+func documents() []string {
+	if _, err := site.File("index.html"); err != nil {
+		return []string{"/docs/api"}
+	}
+	return []string{"/docs/api", "/docs/", "/docs/CONFIGURATION.html", "/docs/EVIDENCE.html", "/docs/DASHBOARD.html", "/docs/API_EXAMPLES.html", "/docs/METRICS.html"}
+}
+
+// TestBrowserDocuments searches the documents, goes to what the search has found, and reads a document without JavaScript.
+func TestBrowserDocuments(t *testing.T) {
+	if len(documents()) == 1 {
+		t.Skip("the documents are not in this test: make site, then go test -tags embedsite")
+	}
+	ctx := chromium(t)
+	w := setup(t, false)
+	seen := w.watch(t, ctx)
+	var text, at string
+	does(t, ctx, chromedp.Navigate(w.url+"/docs/"), visible("#search input"), focusOn("#search input"), typed("exit code 3"), visible("#found li a"), textOf("#found li", &text))
+	if !strings.Contains(text, "Exit codes") {
+		t.Errorf("the search finds %q first", text)
+	}
+	does(t, ctx, chromedp.KeyEvent(kb.Enter), visible("#exit-codes"), chromedp.Location(&at))
+	if at != w.url+"/docs/TROUBLESHOOTING.html#exit-codes" {
+		t.Errorf("the first result leads to %s", at)
+	}
+	does(t, ctx, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(w.url+"/docs/POLICY.html"), chromedp.WaitVisible("main h1", chromedp.ByQuery), chromedp.WaitNotVisible("#search", chromedp.ByQuery),
+		chromedp.Click("nav a[href='METRICS.html']", chromedp.ByQuery), chromedp.WaitVisible("#runners", chromedp.ByQuery))
+	seen.check(t)
 }
 
 // TestBrowserProgram writes a program that fails, sees the line of the error, corrects the program, and approves its write with the keyboard.

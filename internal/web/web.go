@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/site"
 )
 
 // Options configure a dashboard.
@@ -119,10 +120,6 @@ const (
 	ownForm  = 2 << 20
 )
 
-// contentPolicy lets a page load its own script, style and images, ask its own server, and nothing else.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
-	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types harness"
-
 // writeTime is the time that a browser has to read a page.
 const writeTime = 30 * time.Second
 
@@ -133,7 +130,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("Content-Security-Policy", site.ContentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin")

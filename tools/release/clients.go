@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// clients writes the packages of the clients for npm and Python. The client in Go is a module of this repository, so it has no package.
+// clients writes the packages of the clients for npm and Python, and the collection for Postman and Insomnia. The client in Go is a module of this repository, so
+// it has no package.
 func (r *release) clients() error {
 	if err := r.npmClient(); err != nil {
 		return fmt.Errorf("client in TypeScript: %w", err)
@@ -21,7 +22,24 @@ func (r *release) clients() error {
 	if err := r.wheel(); err != nil {
 		return fmt.Errorf("client in Python: %w", err)
 	}
-	return nil
+	return r.collection()
+}
+
+// collection writes the collection of requests for Postman and Insomnia with the version of the release.
+func (r *release) collection() error {
+	const name = "harness.postman_collection.json"
+	text, err := os.ReadFile(filepath.Join("clients", "postman", name))
+	if err != nil {
+		return fmt.Errorf("collection: %w", err)
+	}
+	text = bytes.Replace(text, []byte(`"name": "mcp-code-exec-harness"`), []byte(`"name": "mcp-code-exec-harness `+r.version+`"`), 1)
+	if err := os.MkdirAll(filepath.Join(r.dir, "postman"), 0o755); err != nil {
+		return err
+	}
+	return r.create(filepath.Join("postman", name), func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 }
 
 // npmClient writes the package of the client in TypeScript, whose package.json says which files it has.

@@ -22,7 +22,7 @@ func TestClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		files, err := r.made()
-		if err != nil || len(files) != 2 {
+		if err != nil || len(files) != 3 {
 			t.Fatalf("%v %v", files, err)
 		}
 		sums := ""
@@ -40,7 +40,7 @@ func TestClients(t *testing.T) {
 		if _, err := exec.LookPath("python3"); err != nil {
 			continue
 		}
-		wheel := filepath.Join(r.dir, files[1])
+		wheel := filepath.Join(r.dir, files[2])
 		if !strings.HasSuffix(wheel, "mcp_code_exec_harness_client-0.0.0.dev20260102030405-py3-none-any.whl") {
 			t.Errorf("the wheel is %s", wheel)
 		}

@@ -176,7 +176,7 @@ func (r *release) build(p platform) (platform, error) {
 	if err := compress(child); err != nil {
 		return p, err
 	}
-	if err := compile(p, "-tags", "embedchild", "-overlay", overlay,
+	if err := compile(p, "-tags", "embedchild,embedsite", "-overlay", overlay,
 		"-ldflags", "-s -w -X mcp-code-exec-harness/internal/cli.Version="+r.version, "-o", p.binary, "./cmd/harness"); err != nil {
 		return p, err
 	}

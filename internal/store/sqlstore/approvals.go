@@ -167,7 +167,7 @@ func (s *Store) ApprovalsOf(ctx context.Context, run, of string) (_ []approval.R
 // Decide implements runs.Store. It writes the decision, its event and the due time of the task in one transaction.
 func (s *Store) Decide(ctx context.Context, id string, status approval.Status, d approval.Decision) (_ approval.Request, err error) {
 	defer wrap(&err, "decide approval %q", id)
-	event, err := json.Marshal(map[string]any{"approvalId": id, "decision": status, "reason": d.Reason, "remember": d.Remember})
+	event, err := json.Marshal(task.ApprovalDecidedData{ApprovalID: id, Decision: string(status), Reason: d.Reason, Remember: d.Remember})
 	if err != nil {
 		return approval.Request{}, err
 	}

@@ -146,3 +146,19 @@ func (b *bus) probe(ctx context.Context) error {
 	}
 	return nil
 }
+
+// maxRows is the maximum number of rows of a table that Rows counts. It limits the cost of Rows.
+const maxRows = 10_000_000
+
+// Rows returns how many rows each table has, at most maxRows. A table that cannot be read has -1.
+func (s *Store) Rows(ctx context.Context) map[string]int64 {
+	all := map[string]int64{}
+	for _, t := range transferred {
+		n, err := one(ctx, s, nil, value[int64], "SELECT count(*) FROM (SELECT 1 FROM "+t.name+fmt.Sprintf(" LIMIT %d) counted", maxRows))
+		if err != nil {
+			n = -1
+		}
+		all[t.name] = n
+	}
+	return all
+}

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +70,9 @@ func TestInspect(t *testing.T) {
 	detail, warnings, err := good.Inspect(t.Context())
 	if err != nil || len(warnings) > 0 || !strings.HasPrefix(detail, "PostgreSQL 1") || !strings.Contains(detail, ", tables of version ") {
 		t.Errorf("got %q, %q, %v", detail, warnings, err)
+	}
+	if rows := good.Rows(t.Context()); len(rows) != len(transferred) || slices.Contains(slices.Collect(maps.Values(rows)), -1) {
+		t.Errorf("got %v", rows)
 	}
 	server := postgrestest.Start(t, append([]string{"-c", "max_connections=20"}, postgrestest.Fast...)...)
 	url := server.Schema(t)
