@@ -101,7 +101,7 @@ release-try: ## whether archive, packages and image of dist/ work on this machin
 compose: compose-images ## two replicas with PostgreSQL, Redis, Prometheus and Grafana in containers: DEBIAN=1 for images of Debian's packages, without a registry
 	scripts/compose
 
-compose-images:
+compose-images: site
 	$(GO) build -C tools/release -o ../../bin/release .
 	./bin/release -dir bin/compose -platforms linux/$(shell $(GO) env GOHOSTARCH) -dirty
 	$(if $(DEBIAN),mmdebstrap --variant=minbase --include='postgresql redis-server prometheus' $$(. /etc/os-release && echo $$VERSION_CODENAME) bin/compose/services.tar)
