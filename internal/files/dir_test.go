@@ -250,7 +250,7 @@ func TestUserQuota(t *testing.T) {
 	t.Parallel()
 	limits := Options{Section: "workspace", Limits: Limits{MaxBytes: 80, MaxUserBytes: 100}}
 	b, _, _ := setup(t, limits)
-	dir := func(b *Base, user, session string) *Dir {
+	dir := func(b *hostBase, user, session string) *Dir {
 		d, err := b.Open(user, session)
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +259,7 @@ func TestUserQuota(t *testing.T) {
 		return d
 	}
 	write(t, dir(b, "ann", "s1"), "a", strings.Repeat("x", 60))
-	again, err := OpenBase(b.root.Name(), limits)
+	again, err := openHost(b.root.Name(), limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestQuotas(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(host, "p")); err != nil {
 		t.Fatal(err)
 	}
-	d.s.counted = now
+	hostOf(d).counted = now
 	wantCode(t, d.WriteFile("x", nil), NoSpace)
 	now = now.Add(recountEvery)
 	write(t, d, "x", "")
@@ -436,11 +436,11 @@ func TestPause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Pause(); d.s.root == nil {
+	if d.Pause(); hostOf(d).root == nil {
 		t.Error("a directory that another uses was closed")
 	}
 	other.Close()
-	if d.Pause(); d.s.root != nil {
+	if d.Pause(); hostOf(d).root != nil {
 		t.Error("it is open")
 	}
 	wantFile(t, d, "x", "1")

@@ -98,13 +98,13 @@ func TestHandList(t *testing.T) {
 	_, d, _ := setup(t, Options{})
 	give(t, d, "kept", "kept")
 	name := strings.Repeat("n", 250)
-	for d.s.hands().size <= maxHandBytes {
-		if err := d.change("open", name, func(s *state, _ *spot) error {
+	for hostOf(d).hands().size <= maxHandBytes {
+		if err := hostOf(d).change("open", name, func(*spot) error {
 			all := make([]given, 1000)
 			for i := range all {
 				all[i] = given{Path: name, Bytes: 1, Size: 1, Time: int64(i)}
 			}
-			return s.give(t.Context(), all...)
+			return hostOf(d).give(t.Context(), all...)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestHandList(t *testing.T) {
 	give(t, d, "new", "new")
 	wantGiven(t, d, "kept", 4)
 	wantGiven(t, d, "new", 3)
-	if size := d.s.hands().size; size > 1000 {
+	if size := hostOf(d).hands().size; size > 1000 {
 		t.Errorf("the list has %d bytes", size)
 	}
 }

@@ -43,7 +43,7 @@ func TestRenameKeepsTheLimitsOfPaths(t *testing.T) {
 			if err := d.Mkdir(t.Context(), c.to, true); err != nil {
 				t.Fatal(err)
 			}
-			before, err := d.Usage(t.Context())
+			before, err := hostOf(d).usage(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

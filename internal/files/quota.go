@@ -35,7 +35,7 @@ const (
 
 // count walks the directory again, adds up its usage and removes leftovers of interrupted writes. Files that are being written do not
 // count. The caller holds mu for writing.
-func (s *state) count(ctx context.Context) error {
+func (s *hostDir) count(ctx context.Context) error {
 	used, err := s.base.count(ctx, s.root)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *state) count(ctx context.Context) error {
 }
 
 // count adds up the usage of a directory.
-func (b *Base) count(ctx context.Context, root *os.Root) (used Usage, err error) {
+func (b *hostBase) count(ctx context.Context, root *os.Root) (used Usage, err error) {
 	err = walk(ctx, root, func(at found) error {
 		name := at.entry.Name()
 		if !at.entry.Type().IsRegular() {
@@ -83,7 +83,7 @@ type use struct {
 }
 
 // use returns the usage of the user who owns a directory.
-func (b *Base) use(names []string) *use {
+func (b *hostBase) use(names []string) *use {
 	b.usesMu.Lock()
 	defer b.usesMu.Unlock()
 	u := b.uses[names[0]]
@@ -107,7 +107,7 @@ func (u *use) set(dir string, bytes int64) {
 }
 
 // total returns the number of bytes in a user's directories.
-func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
+func (b *hostBase) total(ctx context.Context, user string, u *use) (int64, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.counted {
@@ -136,7 +136,7 @@ func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
 
 // room returns an Error with code ENOSPC if the given number of further bytes and files exceeds the quotas. Changes that free space are
 // always allowed, even above the quota.
-func (s *state) room(ctx context.Context, bytes, files int64) error {
+func (s *hostDir) room(ctx context.Context, bytes, files int64) error {
 	if !s.known {
 		if err := s.count(ctx); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (s *state) room(ctx context.Context, bytes, files int64) error {
 }
 
 // full returns an error if the given number of further bytes and files exceeds the directory's quotas; nil if they fit.
-func (s *state) full(bytes, files int64) error {
+func (s *hostDir) full(bytes, files int64) error {
 	limits, section := s.base.opts.Limits, s.base.opts.Section
 	if most := limits.MaxBytes; most > 0 && bytes > 0 && s.used.Bytes+bytes > most {
 		return noSpace("the quota of %s (%s.maxBytes) has %s left and %s more are needed; delete files or raise %[2]s.maxBytes",
@@ -177,7 +177,7 @@ func (s *state) full(bytes, files int64) error {
 }
 
 // add updates the usage of the directory, unless it has to be counted again anyway.
-func (s *state) add(bytes, files int64) {
+func (s *hostDir) add(bytes, files int64) {
 	if !s.known {
 		return
 	}

@@ -77,9 +77,9 @@ func TestReceive(t *testing.T) {
 	if n, err := d.Part("in/b.txt", "1").Size(); err != nil || n != 1 {
 		t.Errorf("%d bytes of another file are left: %v", n, err)
 	}
-	counted, known := d.s.used, d.s.known
-	if err := d.s.count(ctx); err != nil || known && counted != d.s.used {
-		t.Errorf("counted %+v, and there is %+v: %v", counted, d.s.used, err)
+	counted, known := hostOf(d).used, hostOf(d).known
+	if err := hostOf(d).count(ctx); err != nil || known && counted != hostOf(d).used {
+		t.Errorf("counted %+v, and there is %+v: %v", counted, hostOf(d).used, err)
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 )
 
 // setup opens a base in a temporary directory, and returns the base, the Dir of "alice" and the path of alice's directory.
-func setup(t *testing.T, opts Options) (*Base, *Dir, string) {
+func setup(t *testing.T, opts Options) (*hostBase, *Dir, string) {
 	t.Helper()
 	if opts.Section == "" {
 		opts.Section = "workspace"
 	}
 	dir := t.TempDir()
-	b, err := OpenBase(dir, opts)
+	b, err := openHost(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +33,9 @@ func setup(t *testing.T, opts Options) (*Base, *Dir, string) {
 	t.Cleanup(d.Close)
 	return b, d, filepath.Join(dir, "alice")
 }
+
+// hostOf returns the implementation of a Dir in a directory of the host.
+func hostOf(d *Dir) *hostDir { return d.directory.(*hostDir) }
 
 func write(t *testing.T, d *Dir, p, text string) {
 	t.Helper()
@@ -78,33 +81,33 @@ func names(t *testing.T, d *Dir) string {
 // wantUsage compares the maintained usage and a fresh count with the expected usage.
 func wantUsage(t *testing.T, d *Dir, want Usage) {
 	t.Helper()
-	got, err := d.Usage(t.Context())
+	got, err := hostOf(d).usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got != want {
 		t.Errorf("usage is %+v, want %+v", got, want)
 	}
-	d.s.mu.Lock()
-	d.s.known = false
-	d.s.mu.Unlock()
-	if got, err = d.Usage(t.Context()); err != nil || got != want {
+	hostOf(d).mu.Lock()
+	hostOf(d).known = false
+	hostOf(d).mu.Unlock()
+	if got, err = hostOf(d).usage(t.Context()); err != nil || got != want {
 		t.Errorf("counted usage is %+v, %v, want %+v", got, err, want)
 	}
 }
 
-// Usage returns the usage of the directory, and counts it first if it is not known.
-func (d *Dir) Usage(ctx context.Context) (Usage, error) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	err := d.s.openRoot(false)
-	if err == nil && d.s.root != nil && !d.s.known {
-		err = d.s.count(ctx)
+// usage returns the usage of the directory, and counts it first if it is not known.
+func (s *hostDir) usage(ctx context.Context) (Usage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.openRoot(false)
+	if err == nil && s.root != nil && !s.known {
+		err = s.count(ctx)
 	}
 	if err != nil {
 		return Usage{}, hostError("scandir", ".", err)
 	}
-	return d.s.used, nil
+	return s.used, nil
 }
 
 func age(t *testing.T, file string, by time.Duration) {

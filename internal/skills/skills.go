@@ -18,7 +18,7 @@ import (
 
 // Store holds the skills of all users. It is safe for concurrent use.
 type Store struct {
-	base    *files.Base
+	base    files.Base
 	opt     Options
 	history func() (History, error) // nil: there is none
 	shared  contents                // contents of other users' skills

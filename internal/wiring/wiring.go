@@ -93,8 +93,8 @@ type Harness struct {
 	uses      func() (*task.Uses, error) // sessions in use by runs that belong to no task
 	tiers     *tiers.Set
 	skills    func() (*skills.Store, error)
-	workspace func() (*files.Base, error)
-	inputs    func() (*files.Base, error)
+	workspace func() (files.Base, error)
+	inputs    func() (files.Base, error)
 
 	opening sync.WaitGroup // waits for the goroutine of Warm
 
@@ -175,14 +175,14 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	h.skills = opened(h, "skills.dir", "a directory that you may write to", func() (*skills.Store, error) {
 		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles), skills.Options{History: func() (skills.History, error) { return h.store() }, Teams: cfg.Auth.Teams, Trusted: cfg.Skills.Trusted})
 	}, (*skills.Store).Close)
-	h.workspace = opened(h, "workspace.dir", "a directory that you may write to", func() (*files.Base, error) {
+	h.workspace = opened(h, "workspace.dir", "a directory that you may write to", func() (files.Base, error) {
 		limits := limits(cfg.Workspace.MaxBytes, cfg.Workspace.MaxFiles)
 		limits.MaxUserBytes = int64(cfg.Quotas.Workspace)
 		return files.OpenBase(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
-	}, (*files.Base).Close)
-	h.inputs = opened(h, "store.url", "a file in a directory that you may write to", func() (*files.Base, error) {
+	}, files.Base.Close)
+	h.inputs = opened(h, "store.url", "a file in a directory that you may write to", func() (files.Base, error) {
 		return files.OpenBase(filepath.Join(cfg.StateDir, "inputs"), files.Options{Limits: files.Limits{MaxUserBytes: int64(cfg.Quotas.Workspace)}, Section: "workspace"})
-	}, (*files.Base).Close)
+	}, files.Base.Close)
 	if cfg.Learning.Shapes {
 		shapes := h.catalog.KeepShapes(filepath.Join(cfg.StateDir, "shapes.json"), func(server string) bool {
 			return slices.ContainsFunc(cfg.MCPServers, func(s *config.MCPServer) bool { return s.Name == server })
