@@ -41,7 +41,7 @@ type Options struct {
 
 const (
 	// DefaultPatience is the Patience of Options. A server that is restarted is back within this time.
-	DefaultPatience = 15 * time.Second
+	DefaultPatience = 10 * time.Second
 
 	attemptTime = 15 * time.Second // maximum duration of an attempt; an object has at most a few MiB
 	firstWait   = 50 * time.Millisecond

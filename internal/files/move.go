@@ -36,10 +36,12 @@ func (s *hostDir) rename(ctx context.Context, src *spot, to string) error {
 	return s.at(to, func(dst *spot) error { return s.replace(ctx, src, dst) })
 }
 
+var errNoParent = &Error{Code: NotFound, Detail: "the directory of the new path does not exist; create it with fs.mkdir"}
+
 // replace moves the file or directory at src to dst.
 func (s *hostDir) replace(ctx context.Context, src, dst *spot) error {
 	if len(dst.missing) > 0 {
-		return &Error{Code: NotFound, Detail: "the directory of the new path does not exist; create it with fs.mkdir"}
+		return errNoParent
 	}
 	replaced := dst.info != nil && !os.SameFile(src.info, dst.info) // both are the same file if only the case of the name changes, in a file system that ignores case
 	switch {

@@ -12,7 +12,7 @@ func (s *hostDir) Delete(p string) error {
 		case at.info == nil:
 			return nil
 		case at.isDir():
-			return &Error{Code: IsDirectory, Detail: "use fs.rm"}
+			return errDeleteDir
 		}
 		return s.remove(at)
 	})
@@ -35,11 +35,16 @@ func (s *hostDir) Remove(ctx context.Context, p string, recursive, force bool) e
 		}
 		err := s.remove(at)
 		if isNotEmpty(err) && !recursive {
-			return &Error{Code: NotEmpty, Detail: "use {recursive: true} to remove what is in it too"}
+			return errNotEmpty
 		}
 		return err
 	})
 }
+
+var (
+	errDeleteDir = &Error{Code: IsDirectory, Detail: "use fs.rm"}
+	errNotEmpty  = &Error{Code: NotEmpty, Detail: "use {recursive: true} to remove what is in it too"}
+)
 
 var errTop = &Error{Code: Denied, Detail: "this directory itself stays; remove what is in it"}
 

@@ -189,7 +189,7 @@ func (s *hostDir) Mkdir(ctx context.Context, p string, parents bool) error {
 		case at.info != nil:
 			return &Error{Code: Exists}
 		case len(at.missing) > 0 && !parents:
-			return &Error{Code: NotFound, Detail: "the directory above it does not exist; use {recursive: true}"}
+			return errNoMkdir
 		}
 		if err := s.room(ctx, 0, int64(len(at.missing)+1)); err != nil {
 			return err
@@ -200,6 +200,8 @@ func (s *hostDir) Mkdir(ctx context.Context, p string, parents bool) error {
 		return s.mkdir(at.dir, at.name)
 	})
 }
+
+var errNoMkdir = &Error{Code: NotFound, Detail: "the directory above it does not exist; use {recursive: true}"}
 
 // mkdirs creates the missing directories of a spot and moves the spot down into them.
 func (s *hostDir) mkdirs(at *spot) error {
