@@ -27,22 +27,17 @@ import (
 
 // Options describe the bucket and how to reach it.
 type Options struct {
+	Bucket    string // name of the bucket, which exists
 	Endpoint  string // https://s3.eu-central-1.amazonaws.com; a path is not allowed
-	Name      string // name of the bucket, which exists
 	Region    string
 	Prefix    string // beginning of all keys, without "/" at the end; empty for none
 	AccessKey string
 	SecretKey string
 	CA        string // PEM file with the certificates of authorities; empty means the system's
-
-	// Patience is how long a request is repeated while the server does not answer or is overloaded; 0 means DefaultPatience.
-	Patience time.Duration
 }
 
 const (
-	// DefaultPatience is the Patience of Options. A server that is restarted is back within this time.
-	DefaultPatience = 10 * time.Second
-
+	patience    = 10 * time.Second // how long a request is repeated while the server does not answer; a server that is restarted is back within this time
 	attemptTime = 15 * time.Second // maximum duration of an attempt; an object has at most a few MiB
 	firstWait   = 50 * time.Millisecond
 	maxWait     = time.Second
@@ -63,7 +58,7 @@ var (
 const Absent = "*"
 
 // Bucket is a bucket, or the part of it below a prefix. It is safe for concurrent use. All methods may be repeated. They repeat requests that
-// fail for a passing reason, for Patience or until their context ends.
+// fail for a passing reason, for ten seconds or until their context ends.
 type Bucket struct {
 	client   minio.Core
 	name     string
@@ -79,13 +74,25 @@ type Object struct {
 	Modified time.Time // by the clock of the server
 }
 
+// OpenVerified is Open and Verify.
+func OpenVerified(ctx context.Context, o Options) (*Bucket, error) {
+	b, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Verify(ctx); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
 // Open returns the bucket with the given options. It does not connect; Check and Verify do. The caller must call Close.
 func Open(o Options) (*Bucket, error) {
 	at, err := url.Parse(o.Endpoint)
 	switch {
 	case err != nil, at.Scheme != "http" && at.Scheme != "https", at.Host == "", strings.Trim(at.Path, "/") != "", at.User != nil, at.RawQuery != "":
 		return nil, fmt.Errorf("files.endpoint: %q is not of the form https://host:port", o.Endpoint)
-	case o.Name == "":
+	case o.Bucket == "":
 		return nil, errors.New("files.bucket is empty")
 	}
 	transport := &http.Transport{
@@ -109,20 +116,29 @@ func Open(o Options) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("files.endpoint: %w", err)
 	}
-	b := &Bucket{client: *client, name: o.Name, patience: o.Patience, idle: transport.CloseIdleConnections}
+	b := &Bucket{client: *client, name: o.Bucket, patience: patience, idle: transport.CloseIdleConnections}
 	if b.prefix = strings.Trim(o.Prefix, "/"); b.prefix != "" {
 		b.prefix += "/"
 	}
-	if b.patience == 0 {
-		b.patience = DefaultPatience
-	}
 	return b, nil
 }
+
+// Hasty makes all later requests fail at once if the server does not answer. It is called before the first request.
+func (b *Bucket) Hasty() { b.patience = 0 }
 
 // Close closes idle connections.
 func (b *Bucket) Close() error {
 	b.idle()
 	return nil
+}
+
+// Check opens a bucket and calls its Check.
+func Check(ctx context.Context, open func() (*Bucket, error)) error {
+	b, err := open()
+	if err != nil {
+		return err
+	}
+	return b.Check(ctx)
 }
 
 // Check returns an error if the bucket cannot be reached or does not exist. It makes one attempt.
@@ -298,7 +314,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, recursive bool, visit 
 	return err
 }
 
-// try calls do until it succeeds, fails for a lasting reason, or Patience is over.
+// try calls do until it succeeds, fails for a lasting reason, or the patience is over.
 func (b *Bucket) try(ctx context.Context, do func(context.Context) error) error {
 	end := time.Now().Add(b.patience)
 	for wait := firstWait; ; wait = min(2*wait, maxWait) {

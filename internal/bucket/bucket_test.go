@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"mcp-code-exec-harness/internal/bucket"
 	"mcp-code-exec-harness/internal/testing/buckettest"
@@ -131,10 +130,8 @@ func TestOneWriterWins(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := buckettest.Start(t)
-	o := s.Options("")
-	b := open(t, o)
-	o.Patience = 100 * time.Millisecond
-	hasty, ctx := open(t, o), t.Context()
+	b, hasty, ctx := open(t, s.Options("")), open(t, s.Options("")), t.Context()
+	hasty.Hasty()
 	if _, err := b.Put(ctx, "key", []byte("text"), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +170,7 @@ func TestRefused(t *testing.T) {
 		change func(*bucket.Options)
 		want   string
 	}{
-		{func(o *bucket.Options) { o.Name = "other-bucket" }, `there is no bucket "other-bucket"`},
+		{func(o *bucket.Options) { o.Bucket = "other-bucket" }, `there is no bucket "other-bucket"`},
 		{func(o *bucket.Options) { o.SecretKey = "wrong" }, "files.secretKey"},
 		{func(o *bucket.Options) { o.AccessKey = "wrong" }, "files.accessKey"},
 	} {
@@ -184,7 +181,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for endpoint, want := range map[string]string{"localhost:9000": "files.endpoint", "https://host/path": "files.endpoint", "ftp://host": "files.endpoint"} {
-		if _, err := bucket.Open(bucket.Options{Endpoint: endpoint, Name: "b"}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := bucket.Open(bucket.Options{Endpoint: endpoint, Bucket: "b"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 	}
@@ -206,7 +203,7 @@ func TestWithoutConditions(t *testing.T) {
 			}
 		}))
 		defer s.Close()
-		b := open(t, bucket.Options{Endpoint: s.URL, Name: "files", Region: "us-east-1", AccessKey: "a", SecretKey: "s"})
+		b := open(t, bucket.Options{Endpoint: s.URL, Bucket: "files", Region: "us-east-1", AccessKey: "a", SecretKey: "s"})
 		if err := b.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "does not keep the condition "+ignored+" ") {
 			t.Errorf("%s: %v", ignored, err)
 		}

@@ -57,6 +57,20 @@ func OpenBucket(objects *bucket.Bucket, name string, opts Options) Base {
 	}
 }
 
+// In returns what opens bases: OpenBase if objects is nil, else OpenBucket with the name.
+func In(objects func() (*bucket.Bucket, error), name string) func(dir string, opts Options) (Base, error) {
+	if objects == nil {
+		return OpenBase
+	}
+	return func(_ string, opts Options) (Base, error) {
+		in, err := objects()
+		if err != nil {
+			return nil, err
+		}
+		return OpenBucket(in, name, opts), nil
+	}
+}
+
 func (b *bucketBase) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -117,5 +117,5 @@ func (s *Server) Pause() bool { return process.Freeze(s.cmd.Process, true) }
 
 // Options returns the options that reach the bucket.
 func (s *Server) Options(prefix string) bucket.Options {
-	return bucket.Options{Endpoint: s.Endpoint, Name: s.Name, Region: "us-east-1", Prefix: prefix, AccessKey: AccessKey, SecretKey: SecretKey}
+	return bucket.Options{Endpoint: s.Endpoint, Bucket: s.Name, Region: "us-east-1", Prefix: prefix, AccessKey: AccessKey, SecretKey: SecretKey}
 }
