@@ -19,6 +19,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -58,12 +59,13 @@ var (
 const Absent = "*"
 
 // Bucket is a bucket, or the part of it below a prefix. It is safe for concurrent use. All methods may be repeated. They repeat requests that
-// fail for a passing reason, for ten seconds or until their context ends.
+// fail for a passing reason, for ten seconds or until their context ends. After that they make one attempt each until the server answers again.
 type Bucket struct {
 	client   minio.Core
 	name     string
 	prefix   string // "" or with "/" at the end
 	patience time.Duration
+	away     atomic.Bool // a request gave up, and none has been answered since: requests make one attempt
 	idle     func()
 }
 
@@ -314,14 +316,21 @@ func (b *Bucket) List(ctx context.Context, prefix string, recursive bool, visit 
 	return err
 }
 
-// try calls do until it succeeds, fails for a lasting reason, or the patience is over.
+// try calls do until it succeeds, fails for a lasting reason, or the patience is over. Until the server answers again, later requests do not wait.
 func (b *Bucket) try(ctx context.Context, do func(context.Context) error) error {
 	end := time.Now().Add(b.patience)
 	for wait := firstWait; ; wait = min(2*wait, maxWait) {
 		attempt, cancel := context.WithTimeout(ctx, attemptTime)
 		err := b.explain(do(attempt))
 		cancel()
-		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil || time.Now().Add(wait).After(end) {
+		unavailable := errors.Is(err, ErrUnavailable)
+		if !unavailable {
+			b.away.Store(false)
+		}
+		if !unavailable || ctx.Err() != nil || b.away.Load() || time.Now().Add(wait).After(end) {
+			if unavailable && ctx.Err() == nil {
+				b.away.Store(true)
+			}
 			if ctx.Err() != nil && err != nil {
 				return errors.Join(ctx.Err(), err)
 			}

@@ -286,8 +286,7 @@ func (h *Harness) openRuns() error {
 			Languages: h.cfg.Languages(), Origins: h.origins, History: func() (gate.History, error) { return h.store() },
 			ApprovalKey: part.Once(h.common.Getter("approvals.key", func() ([]byte, error) { return approval.Key(h.cfg.StateDir) })),
 		}),
-		Catalog: h.catalog, EnsureTools: h.EnsureTools,
-		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
+		Catalog: h.catalog, EnsureTools: h.EnsureTools, Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
 		Check: c.Check, Unavailable: h.servers.Unlisted, Limits: runLimits(c),
 		LimitsFor: func(user string, roles []auth.Role) run.Limits {
 			of, _ := h.cfg.LimitsFor(user, roles)
