@@ -148,7 +148,7 @@ func (b *bucketBase) remove(ctx context.Context, names []string, orphans bool) e
 		if err := b.removeAll(ctx, b.key(names)); err != nil {
 			return err
 		}
-		return b.charge(ctx, names, 0, true)
+		return b.forget(ctx, names)
 	}
 	if _, err := b.objects.Put(ctx, b.prefix+removedKey+path.Join(names...), []byte(now.list.Born), ""); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (b *bucketBase) complete(ctx context.Context, names []string) error {
 		if err := b.objects.Delete(ctx, prefix+listKey); err != nil {
 			return err
 		}
-		if err := b.charge(ctx, names, 0, true); err != nil {
+		if err := b.forget(ctx, names); err != nil {
 			return err
 		}
 		if err := b.objects.Delete(ctx, keysOf(prefix, now.list.Nodes)...); err != nil {
@@ -289,7 +289,23 @@ func (b *bucketBase) Sweep(ctx context.Context, before time.Time, ended func(run
 type bucketUse struct {
 	mu      sync.Mutex
 	version string // empty if it was not read
-	bytes   map[string]int64
+	dirs    map[string]reservation
+}
+
+// reservation is a bound on the bytes of a directory. A change that adds bytes reserves them before the work.
+type reservation struct {
+	Born  string `json:"born"`  // life of the directory
+	Seq   int64  `json:"seq"`   // number of the change, by the list; no change up to this one leaves more than Bytes
+	Bytes int64  `json:"bytes"` // the most that a change with this number may leave
+	Tries int    `json:"tries"` // number of changes that tried to be the one with this number; one of them succeeds
+}
+
+// sum returns the bytes of all directories.
+func (u *bucketUse) sum() (sum int64) {
+	for _, r := range u.dirs {
+		sum += r.Bytes
+	}
+	return sum
 }
 
 func (b *bucketBase) use(user string) *bucketUse {
@@ -306,16 +322,33 @@ func (b *bucketBase) use(user string) *bucketUse {
 	return u
 }
 
-// charge records the bytes of a directory of a user before the directory grows, or after it has shrunk. It returns an Error with code ENOSPC if they
-// exceed the quota of the user. If fresh is true, it does not rely on what was read earlier.
-func (b *bucketBase) charge(ctx context.Context, names []string, bytes int64, fresh bool) error {
+// reserve reserves bytes for the next change of a directory. It returns an Error with code ENOSPC if they exceed the quota of the user, and
+// bucket.ErrConflict if the list of e is no longer the last one.
+func (b *bucketBase) reserve(ctx context.Context, names []string, e *list, bytes int64) error {
+	return b.account(ctx, names, func(u *bucketUse) (bool, error) {
+		of, next := u.dirs[names[1]], reservation{e.Born, e.Seq + 1, bytes, 1}
+		switch {
+		case of.Born == next.Born && of.Seq > next.Seq:
+			return false, bucket.ErrConflict
+		case of.Born == next.Born && of.Seq == next.Seq, of.Born != next.Born && of.Born != "" && next.Seq == 1:
+			next.Bytes, next.Tries = max(bytes, of.Bytes), of.Tries+1
+		}
+		u.dirs[names[1]] = next
+		return true, b.opts.userFull(u.sum()-next.Bytes+of.Bytes, next.Bytes-of.Bytes)
+	})
+}
+
+// account changes the record of a user with change, which returns whether it has changed anything. If it has not, or returns an error, the record is
+// read again once.
+func (b *bucketBase) account(ctx context.Context, names []string, change func(*bucketUse) (bool, error)) error {
 	if b.opts.Limits.MaxUserBytes == 0 || len(names) < 2 {
 		return nil
 	}
-	key, dir := b.prefix+names[0]+"/"+useKey, names[1]
+	key := b.prefix + names[0] + "/" + useKey
 	u := b.use(names[0])
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	fresh := false
 	for range maxRounds {
 		if fresh || u.version == "" {
 			if err := b.readUse(ctx, u, names[0], key); err != nil {
@@ -323,33 +356,20 @@ func (b *bucketBase) charge(ctx context.Context, names []string, bytes int64, fr
 			}
 			fresh = true
 		}
-		old := u.bytes[dir]
-		if old == bytes {
-			if fresh {
-				return nil
-			}
-			fresh = true
-			continue
-		}
-		sum := int64(0)
-		for _, n := range u.bytes {
-			sum += n
-		}
-		if err := b.opts.userFull(sum, bytes-old); err != nil {
+		version := u.version
+		changed, err := change(u)
+		if err != nil || !changed {
+			u.version = "" // change may have edited it
 			if fresh {
 				return err
 			}
 			fresh = true
 			continue
 		}
-		if u.bytes[dir] = bytes; bytes == 0 {
-			delete(u.bytes, dir)
-		}
-		data, err := json.Marshal(u.bytes)
+		data, err := json.Marshal(u.dirs)
 		if err != nil {
 			return err
 		}
-		version := u.version
 		u.version = "" // until the write has succeeded
 		if version, err = b.objects.Put(ctx, key, data, version); err == nil {
 			u.version = version
@@ -366,17 +386,26 @@ func (b *bucketBase) charge(ctx context.Context, names []string, bytes int64, fr
 	return bucket.ErrConflict
 }
 
+// forget removes the reservation of a directory that was removed.
+func (b *bucketBase) forget(ctx context.Context, names []string) error {
+	return b.account(ctx, names, func(u *bucketUse) (bool, error) {
+		_, had := u.dirs[names[1]]
+		delete(u.dirs, names[1])
+		return had, nil
+	})
+}
+
 // readUse reads the bytes of all directories of a user. If there is no record, it adds them up.
 func (b *bucketBase) readUse(ctx context.Context, u *bucketUse, user, key string) error {
 	data, version, err := b.objects.Get(ctx, key, "")
 	if err == nil {
-		u.version, u.bytes = version, map[string]int64{}
-		return json.Unmarshal(data, &u.bytes)
+		u.version, u.dirs = version, map[string]reservation{}
+		return json.Unmarshal(data, &u.dirs)
 	}
 	if !errors.Is(err, bucket.ErrNotFound) {
 		return err
 	}
-	all := map[string]int64{}
+	all := map[string]reservation{}
 	for _, prefix := range []string{b.prefix + user + "/", b.prefix + runsKey + user + "/"} {
 		var dirs []string
 		if err := b.objects.List(ctx, prefix, false, func(o bucket.Object) error {
@@ -395,12 +424,10 @@ func (b *bucketBase) readUse(ctx context.Context, u *bucketUse, user, key string
 			if err != nil {
 				return err
 			}
-			if s.used.Bytes > 0 {
-				all[dir] = s.used.Bytes
-			}
+			all[dir] = reservation{s.list.Born, s.list.Seq, s.used.Bytes, 1}
 		}
 	}
-	u.version, u.bytes = bucket.Absent, all
+	u.version, u.dirs = bucket.Absent, all
 	return nil
 }
 

@@ -139,7 +139,7 @@ type change struct {
 	ctx      context.Context //nolint:containedctx // of the operation
 	id       string
 	uploaded []string                // IDs of the objects that it has written
-	reserved bool                    // whether it has reserved a part of the user's quota
+	reserved *reservation            // what it has reserved last of the user's quota; nil for nothing
 	stored   func() ([]chunk, error) // content that is written once, however often the change is repeated
 }
 
@@ -205,11 +205,10 @@ func (d *bucketDir) apply(c *change, fn func(*edit) error) error {
 func (d *bucketDir) commit(c *change, s *snapshot, e *edit) error {
 	ctx := context.WithoutCancel(c.ctx) // the outcome must be known; requests end by themselves
 	sweep := false
-	if e.list.Born == "" {
-		e.list.Born, e.list.Swept = rand.Text(), d.base.now().Unix()
-	} else if d.base.now().Sub(time.Unix(e.list.Swept, 0)) > orphanAge {
+	if d.base.now().Sub(time.Unix(e.list.Swept, 0)) > orphanAge {
 		e.list.Swept, sweep = d.base.now().Unix(), true
 	}
+	e.list.Seq++
 	e.list.Changes = append(slices.Clone(e.list.Changes[max(0, len(e.list.Changes)-maxChanges+1):]), c.id)
 	data, err := e.encode()
 	if err != nil {
@@ -236,7 +235,14 @@ func (d *bucketDir) commit(c *change, s *snapshot, e *edit) error {
 		d.know(&done)
 	}
 	if e.used.Bytes < s.used.Bytes {
-		_ = d.base.charge(ctx, d.names, e.used.Bytes, false) // the next change of the directory corrects it
+		_ = d.base.account(ctx, d.names, func(u *bucketUse) (bool, error) { // after an error, the next change of the directory corrects it
+			of := u.dirs[d.names[1]]
+			if of.Born == e.list.Born && of.Seq >= e.list.Seq {
+				return false, nil
+			}
+			u.dirs[d.names[1]] = reservation{e.list.Born, e.list.Seq, e.used.Bytes, 1}
+			return true, nil
+		})
 	}
 	var drop []string
 	for id, refs := range e.refs {
@@ -276,9 +282,22 @@ func (d *bucketDir) drop(ctx context.Context, ids []string) {
 func (d *bucketDir) discard(c *change) {
 	ctx := context.WithoutCancel(c.ctx)
 	d.drop(ctx, c.uploaded)
-	if s := d.known(); c.reserved && s != nil {
-		_ = d.base.charge(ctx, d.names, s.used.Bytes, false) // the next change of the directory corrects it
+	s := d.known()
+	if c.reserved == nil || s == nil {
+		return
 	}
+	_ = d.base.account(ctx, d.names, func(u *bucketUse) (bool, error) { // after an error, the next change of the directory corrects it
+		of := u.dirs[d.names[1]]
+		if of.Born != c.reserved.Born || of.Seq != c.reserved.Seq || of.Tries > 1 { // others may rely on it
+			return false, nil
+		}
+		if of.Bytes = s.used.Bytes; d.retired.Load() {
+			delete(u.dirs, d.names[1])
+			return true, nil
+		}
+		u.dirs[d.names[1]] = of
+		return true, nil
+	})
 }
 
 // sweep removes old objects that nothing refers to.
@@ -439,10 +458,10 @@ func (d *bucketDir) put(c *change, e *edit, at string, size, given int64, conten
 		return err
 	}
 	if size > before { // before the work, so that processes together do not exceed the quota
-		c.reserved = true
-		if err := d.base.charge(c.ctx, d.names, e.used.Bytes+size-before, false); err != nil {
+		if err := d.base.reserve(c.ctx, d.names, &e.list, e.used.Bytes+size-before); err != nil {
 			return err
 		}
+		c.reserved = &reservation{Born: e.list.Born, Seq: e.list.Seq + 1}
 	}
 	chunks, err := content()
 	if err != nil {
@@ -663,11 +682,7 @@ func (d *bucketDir) fits(ctx context.Context, bytes int64) error {
 	if err := d.base.readUse(ctx, u, d.names[0], d.base.prefix+d.names[0]+"/"+useKey); err != nil {
 		return err
 	}
-	sum := int64(0)
-	for _, n := range u.bytes {
-		sum += n
-	}
-	return d.base.opts.userFull(sum, bytes-u.bytes[d.names[1]])
+	return d.base.opts.userFull(u.sum(), bytes-u.dirs[d.names[1]].Bytes)
 }
 
 func (d *bucketDir) receive(ctx context.Context, p *Part, offset int64, data []byte) error {

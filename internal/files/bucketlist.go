@@ -3,6 +3,7 @@ package files
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 // one that the change began with, so that changes of all processes happen one after another.
 type list struct {
 	Born    string           `json:"born"`    // ID of this life of the directory, which ends with its removal
+	Seq     int64            `json:"seq"`     // number of the last change
 	Changes []string         `json:"changes"` // IDs of the last changes, the newest last
 	Swept   int64            `json:"swept"`   // Unix time of the last search for objects that nothing refers to
 	Nodes   map[string]*node `json:"nodes"`   // files and directories by path, without the directory itself
@@ -168,6 +170,9 @@ func newEdit(s *snapshot, opts *Options, now time.Time) *edit {
 	e.list.Nodes = maps.Clone(s.list.Nodes)
 	if e.list.Nodes == nil {
 		e.list.Nodes = map[string]*node{}
+	}
+	if e.list.Born == "" {
+		e.list.Born, e.list.Swept = rand.Text(), now.Unix()
 	}
 	for p, n := range s.list.Nodes {
 		if isPart(path.Base(p)) && now.Sub(time.Unix(0, n.Time)) > partAge {
