@@ -105,12 +105,11 @@ func TestBucketQuotas(t *testing.T) {
 		d := dirOf(t, b, "mallory", fmt.Sprint("s", p%2))
 		wg.Go(func() {
 			for i := range 12 {
-				switch err := d.WriteFile(fmt.Sprint(p, "-", i), make([]byte, 500)); {
-				case err == nil:
-					stored.Add(500)
-				default:
+				if err := d.WriteFile(fmt.Sprint(p, "-", i), make([]byte, 500)); err != nil {
 					wantCode(t, err, NoSpace)
+					continue
 				}
+				stored.Add(500)
 			}
 		})
 	}
@@ -253,13 +252,12 @@ func TestBucketKilled(t *testing.T) {
 	for line := range strings.Lines(string(log)) {
 		seen[line]++
 	}
-	missing := 0
 	for line, n := range seen {
 		if n != 1 {
 			t.Errorf("line %q is there %d times", line, n)
 		}
 	}
-	if missing = lines - len(seen); missing > 0 {
+	if missing := lines - len(seen); missing > 0 {
 		t.Errorf("%d of %d lines are lost", missing, lines)
 	}
 	if len(seen) > lines+len(unknown) {
