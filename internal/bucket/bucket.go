@@ -73,7 +73,7 @@ type Bucket struct {
 type Object struct {
 	Key      string // without the prefix of the bucket; ends with "/" if it stands for all keys with this beginning
 	Size     int64
-	Modified time.Time // by the clock of the server
+	Modified time.Time // time of the last write, by the clock of the server
 }
 
 // OpenVerified is Open and Verify.

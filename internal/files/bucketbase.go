@@ -42,7 +42,7 @@ type bucketBase struct {
 	open map[string]*bucketDir // directories by path inside the base
 
 	usesMu sync.Mutex
-	uses   map[string]*bucketUse // by user
+	uses   map[string]*bucketUse // records by user
 }
 
 var _ Base = (*bucketBase)(nil)
@@ -314,7 +314,7 @@ func (b *bucketBase) use(user string) *bucketUse {
 	u := b.uses[user]
 	if u == nil {
 		if len(b.uses) >= maxUses {
-			clear(b.uses) // they are read again
+			clear(b.uses) // The records are read again.
 		}
 		u = &bucketUse{}
 		b.uses[user] = u
@@ -370,7 +370,7 @@ func (b *bucketBase) account(ctx context.Context, names []string, change func(*b
 		if err != nil {
 			return err
 		}
-		u.version = "" // until the write has succeeded
+		u.version = "" // The version is known again when the write has succeeded.
 		if version, err = b.objects.Put(ctx, key, data, version); err == nil {
 			u.version = version
 			return nil
@@ -436,7 +436,7 @@ const maxRounds = 50 // maximum number of attempts of a change that others keep 
 // pause waits up to 20 ms, so that writers that overtake each other do not do it again.
 func pause(ctx context.Context) error {
 	var random [1]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // It never fails.
 	select {
 	case <-time.After(time.Duration(random[0]) * 80 * time.Microsecond):
 		return nil

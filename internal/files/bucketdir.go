@@ -40,7 +40,7 @@ type bucketDir struct {
 	changes sync.Mutex // held during a change: changes of this process do not overtake each other
 
 	mu   sync.Mutex
-	last *snapshot // what was read or written last; nil if nothing was, or it is doubtful
+	last *snapshot // the list that was read or written last; nil if there is none, or it is doubtful
 	born string    // ID of this life of the directory; empty before it was read
 }
 
@@ -139,7 +139,7 @@ type change struct {
 	ctx      context.Context //nolint:containedctx // of the operation
 	id       string
 	uploaded []string                // IDs of the objects that it has written
-	reserved *reservation            // what it has reserved last of the user's quota; nil for nothing
+	reserved *reservation            // the last part of the user's quota that it has reserved; nil for none
 	stored   func() ([]chunk, error) // content that is written once, however often the change is repeated
 }
 
@@ -225,7 +225,7 @@ func (d *bucketDir) commit(c *change, s *snapshot, e *edit) error {
 			return failed
 		case slices.Contains(now.list.Changes, c.id): // the answer was lost
 		case errors.Is(err, bucket.ErrUnavailable):
-			return bucket.ErrConflict // it did not take effect, and the bucket is back
+			return bucket.ErrConflict // The write did not take effect, and the bucket is back.
 		default:
 			return err
 		}
@@ -250,7 +250,7 @@ func (d *bucketDir) commit(c *change, s *snapshot, e *edit) error {
 			drop = append(drop, id)
 		}
 	}
-	for _, id := range c.uploaded { // of attempts that were overtaken
+	for _, id := range c.uploaded { // These include those of attempts that were overtaken.
 		if e.refs[id] <= 0 {
 			drop = append(drop, id)
 		}
@@ -288,7 +288,7 @@ func (d *bucketDir) discard(c *change) {
 	}
 	_ = d.base.account(ctx, d.names, func(u *bucketUse) (bool, error) { // after an error, the next change of the directory corrects it
 		of := u.dirs[d.names[1]]
-		if of.Born != c.reserved.Born || of.Seq != c.reserved.Seq || of.Tries > 1 { // others may rely on it
+		if of.Born != c.reserved.Born || of.Seq != c.reserved.Seq || of.Tries > 1 { // Other changes may rely on the reservation.
 			return false, nil
 		}
 		if of.Bytes = s.used.Bytes; d.retired.Load() {

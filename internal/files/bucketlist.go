@@ -183,7 +183,7 @@ func newEdit(s *snapshot, opts *Options, now time.Time) *edit {
 	return e
 }
 
-// set replaces the node at a path. A nil node removes what is there.
+// set replaces the node at a path. If n is nil, it removes the node.
 func (e *edit) set(p string, n *node) {
 	e.changed = true
 	if old := e.list.Nodes[p]; old != nil {

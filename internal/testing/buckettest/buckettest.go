@@ -45,7 +45,7 @@ var server = sync.OnceValues(func() (string, error) {
 		module = filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "tools/bucket/go.mod")
 	}
 	cmd := exec.Command("go", "tool", "-modfile="+module, "-n", "versitygw")
-	cmd.Env, cmd.Stderr = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath"), os.Stderr // as .ci/run compiles it
+	cmd.Env, cmd.Stderr = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath"), os.Stderr // .ci/run compiles it with the same settings.
 	out, err := cmd.Output()
 	return string(bytes.TrimSpace(out)), err
 })
