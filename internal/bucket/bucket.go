@@ -24,6 +24,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
 // Options describe the bucket and how to reach it.
@@ -94,8 +95,9 @@ func Open(o Options) (*Bucket, error) {
 	switch {
 	case err != nil, at.Scheme != "http" && at.Scheme != "https", at.Host == "", strings.Trim(at.Path, "/") != "", at.User != nil, at.RawQuery != "":
 		return nil, fmt.Errorf("files.endpoint: %q is not of the form https://host:port", o.Endpoint)
-	case o.Bucket == "":
-		return nil, errors.New("files.bucket is empty")
+	}
+	if err := s3utils.CheckValidBucketName(o.Bucket); err != nil {
+		return nil, fmt.Errorf("files.bucket: %w", err)
 	}
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,

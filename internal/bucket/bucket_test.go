@@ -181,9 +181,12 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for endpoint, want := range map[string]string{"localhost:9000": "files.endpoint", "https://host/path": "files.endpoint", "ftp://host": "files.endpoint"} {
-		if _, err := bucket.Open(bucket.Options{Endpoint: endpoint, Bucket: "b"}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := bucket.Open(bucket.Options{Endpoint: endpoint, Bucket: "files"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", endpoint, err)
 		}
+	}
+	if _, err := bucket.Open(bucket.Options{Endpoint: "http://localhost", Bucket: "b"}); err == nil || !strings.Contains(err.Error(), "files.bucket: ") {
+		t.Errorf("a name that no bucket has: %v", err)
 	}
 }
 
