@@ -1,5 +1,5 @@
 # Everything a developer or a user of the source needs. Go is the only requirement; Node adds the tests against real
-# npm MCP servers, redis-server those of the vault in Redis, Chromium those of the dashboard (without them they skip and say so, except in CI,
+# npm MCP servers, redis-server those of the vault in Redis, the Go module proxy those of files in a bucket (tools/bucket), Chromium those of the dashboard (without them they skip and say so, except in CI,
 # where a missing part fails).
 
 GO ?= go
@@ -24,7 +24,7 @@ CHILDREN = ./internal/agent ./internal/api ./internal/gate ./internal/wiring ./i
 # The packages whose goroutines share memory are tested with the race detector, those whose tests take longest first, so that none is left alone
 # at the end. The detector makes a test three times as long: the others only compute, or are clients of these.
 LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/api ./internal/mcpclient ./internal/sandbox/process ./internal/store/sqlstore ./internal/sandbox/wasm
-SHARING = $(LONGEST) $(addprefix ./internal/,agent approval audit auth catalog credentials eval files gate input origin mcpserver model n8n netguard part pii \
+SHARING = $(LONGEST) $(addprefix ./internal/,agent approval audit auth bucket catalog credentials eval files gate input origin mcpserver model n8n netguard part pii \
 	policy process program remote run runs sandbox sandbox/wasm/worker slots store/redis task telemetry tiers)
 OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-exec-harness/%,$(SHARING)),$(shell $(GO) list ./...))
 # What computes most in the tests of wiring, program and catalog, without more goroutines than the others have.

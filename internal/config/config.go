@@ -39,6 +39,7 @@ type Config struct {
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
 	PII        PII          `key:"pii" doc:"Personal data and secrets: tokens stand for them wherever texts go, and servers get the values."`
 	Skills     Skills       `key:"skills" doc:"Files that each user's programs save for later programs."`
+	Files      Files        `key:"files" doc:"Where the files of programs are, if they are in a bucket and not in the directories skills.dir and workspace.dir."`
 	Workspace  Workspace    `key:"workspace" doc:"Files of programs, until their session ends."`
 	Journal    Journal      `key:"journal" doc:"The records of tasks and runs."`
 	Store      Store        `key:"store" doc:"The database."`
@@ -238,6 +239,17 @@ type Workspace struct {
 	Dir      string `key:"dir" path:"true" default:"{state}/workspace" doc:"Holds one directory for each session of each user."`
 	MaxBytes Size   `key:"maxBytes" default:"256MiB" min:"0" doc:"All files of a session together; 0: no limit."`
 	MaxFiles int    `key:"maxFiles" default:"10000" min:"0" doc:"Files and directories of a session; 0: no limit."`
+}
+
+// Files configures the bucket for the files of programs. Without Bucket, they are in directories.
+type Files struct {
+	Bucket    string `key:"bucket" doc:"Name of a bucket of a server with the protocol of Amazon S3, which several machines may share. It exists, and the server keeps conditional writes. Empty: files are in directories."`
+	Endpoint  string `key:"endpoint" doc:"Address of the server: https://s3.eu-central-1.amazonaws.com, or http://minio:9000."`
+	Region    string `key:"region" default:"us-east-1" doc:"Region of the bucket."`
+	Prefix    string `key:"prefix" doc:"Beginning of the keys of all objects, such as harness, if the bucket has other objects too."`
+	AccessKey string `key:"accessKey" doc:"ID of the key that may get, put, delete and list objects."`
+	SecretKey string `key:"secretKey" secret:"true" doc:"The key itself."`
+	CA        string `key:"ca" path:"true" doc:"File with the certificates of authorities, in PEM; empty: those of the system."`
 }
 
 // Journal configures the records of tasks and runs.

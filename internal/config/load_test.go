@@ -38,6 +38,7 @@ func TestDefaults(t *testing.T) {
 		PII:       PII{Enabled: true, Tokens: "natural", InCode: "escape", UnknownTokens: "text", Vault: "store", KeyFile: filepath.Join(state, "pii.key"), MaxTokens: 250_000},
 		Skills:    Skills{Dir: filepath.Join(state, "skills"), MaxBytes: 64 << 20, MaxFiles: 10000},
 		Workspace: Workspace{Dir: filepath.Join(state, "workspace"), MaxBytes: 256 << 20, MaxFiles: 10000},
+		Files:     Files{Region: "us-east-1"},
 		Journal:   Journal{Retention: 30 * day},
 		Store:     Store{URL: "sqlite:" + filepath.Join(state, "harness.db"), Sync: "normal"},
 		Quotas: Quotas{
@@ -165,7 +166,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbx: {}\n":                            "harness.yaml:1:1: sandbx: unknown key; did you mean sandbox?",
 		"timeout: 5s\n":                           "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                       "harness.yaml:1:1: mcp_servers: unknown key; did you mean mcpServers?",
-		"colour: 1\n":                             "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, network, n8n, learning, quarantine, policy, sandbox, pii, skills, workspace, journal, store, quotas, approvals, mcp, redis, audit, log, telemetry",
+		"colour: 1\n":                             "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, network, n8n, learning, quarantine, policy, sandbox, pii, skills, files, workspace, journal, store, quotas, approvals, mcp, redis, audit, log, telemetry",
 		"log: {verbosity: 3}\n":                   "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, file, maxSize, maxFiles, audit",
 		"sandbox:\n  timeout: 30\n":               `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":             `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,

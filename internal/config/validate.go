@@ -72,6 +72,10 @@ func (l *loader) validate() {
 	l.refuse(inside(c.Skills.Dir, c.Workspace.Dir) || inside(c.Workspace.Dir, c.Skills.Dir),
 		"skills and workspace may not lie in one another: a workspace is deleted when its session ends",
 		"choose two separate directories", "workspace.dir", "skills.dir")
+	if f := c.Files; f.Bucket != "" {
+		l.refuse(!isWebAddress(f.Endpoint), notWebAddress, "write https://s3.eu-central-1.amazonaws.com, or http://minio:9000", "files.endpoint", "files.bucket")
+		l.refuse(f.AccessKey == "" || f.SecretKey == "", "a bucket needs a key", "set both", "files.accessKey", "files.secretKey", "files.bucket")
+	}
 	for _, published := range c.Skills.Publish {
 		user, name, _ := strings.Cut(published, "/")
 		l.refuse(user == "" || name == "" || strings.ContainsAny(name, "/*"), fmt.Sprintf("%q is not a user and a skill", published), "write local/pdf", "skills.publish")

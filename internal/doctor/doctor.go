@@ -68,7 +68,16 @@ func Examine(ctx context.Context, cfg *config.Config, h Harness, own Own, say fu
 		note(f)
 	}
 	_, err := h.Skills()
-	note(partFinding("skills", cfg.Skills.Dir, err))
+	if bucket := cfg.Files.Bucket; bucket != "" {
+		for _, p := range h.Probes() {
+			if p.Name == "files" && err == nil {
+				err = p.Check(ctx)
+			}
+		}
+		note(away(h, "files", partFinding("files", "bucket "+bucket+" at "+cfg.Files.Endpoint, err)))
+	} else {
+		note(partFinding("skills", cfg.Skills.Dir, err))
+	}
 	for _, f := range vaultFindings(ctx, cfg.PII, h) {
 		note(f)
 	}

@@ -1,5 +1,5 @@
-// Package files stores the files of sandboxed programs in directories of the host behind os.Root, with quotas. No
-// path, link or name leads out of these directories. Space is a program's view of them.
+// Package files stores the files of sandboxed programs in directories of the host behind os.Root, or in a bucket, with quotas. No
+// path, link or name leads out of the directory of its owner. Space is a program's view of them.
 package files
 
 import (
@@ -37,15 +37,15 @@ type Options struct {
 	Reserved string
 }
 
-// Base is a directory of the host that holds one directory per owner. It is safe for concurrent use.
-type Base struct {
+// hostBase is a directory of the host that holds one directory per owner.
+type hostBase struct {
 	root  *os.Root
 	opts  Options
 	now   func() time.Time
 	clear func(parent *os.Root, name string) error // deletes a tree; tests replace it by a slow one
 
 	mu   sync.Mutex
-	open map[string]*state // directories by path inside the base
+	open map[string]*hostDir // directories by path inside the base
 
 	usesMu sync.Mutex
 	uses   map[string]*use // usage of users, by the name of the user's directory
@@ -55,7 +55,17 @@ type Base struct {
 
 // OpenBase opens a directory of the host, creating it if it does not exist. The directory itself may be a symbolic link.
 // Links inside it are never followed.
-func OpenBase(dir string, opts Options) (*Base, error) {
+func OpenBase(dir string, opts Options) (Base, error) {
+	b, err := openHost(dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+var _ Base = (*hostBase)(nil)
+
+func openHost(dir string, opts Options) (*hostBase, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the %s directory: %w", opts.Section, err)
 	}
@@ -63,11 +73,10 @@ func OpenBase(dir string, opts Options) (*Base, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the %s directory: %w", opts.Section, err)
 	}
-	return &Base{root: root, opts: opts, now: time.Now, clear: (*os.Root).RemoveAll, open: map[string]*state{}, uses: map[string]*use{}}, nil
+	return &hostBase{root: root, opts: opts, now: time.Now, clear: (*os.Root).RemoveAll, open: map[string]*hostDir{}, uses: map[string]*use{}}, nil
 }
 
-// Close closes the base. Operations on Dirs that are still open fail from then on.
-func (b *Base) Close() error {
+func (b *hostBase) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, s := range b.open {
@@ -77,9 +86,7 @@ func (b *Base) Close() error {
 	return b.root.Close()
 }
 
-// Open returns the directory of an owner, given as one or more ids (user, then session), which may be any text. It creates
-// nothing before the first write. Dirs of the same owner share their quota. The caller closes the Dir.
-func (b *Base) Open(ids ...string) (*Dir, error) {
+func (b *hostBase) Open(ids ...string) (*Dir, error) {
 	names, err := dirNames(ids)
 	if err != nil {
 		return nil, fmt.Errorf("open the %s directory: %w", b.opts.Section, err)
@@ -89,16 +96,14 @@ func (b *Base) Open(ids ...string) (*Dir, error) {
 	defer b.mu.Unlock()
 	s := b.open[key]
 	if s == nil {
-		s = &state{base: b, names: names}
+		s = &hostDir{base: b, names: names}
 		b.open[key] = s
 	}
 	s.refs++
-	return &Dir{s: s, release: sync.OnceFunc(func() { b.release(key, s) })}, nil
+	return &Dir{directory: s, release: sync.OnceFunc(func() { b.release(key, s) })}, nil
 }
 
-// Remove deletes the directory of an owner with its content, and the parents that are empty then. Operations on Dirs
-// that are open on it fail from then on. Removing a directory that does not exist is no error.
-func (b *Base) Remove(ids ...string) error {
+func (b *hostBase) Remove(ids ...string) error {
 	names, err := dirNames(ids)
 	if err == nil {
 		err = b.remove(names)
@@ -110,7 +115,7 @@ func (b *Base) Remove(ids ...string) error {
 }
 
 // remove detaches the directory and then deletes it without holding the lock, because a tree can be large.
-func (b *Base) remove(names []string) error {
+func (b *hostBase) remove(names []string) error {
 	parent, name, err := b.detach(names)
 	if parent == nil {
 		return err
@@ -134,7 +139,7 @@ func (b *Base) remove(names []string) error {
 
 // detach renames a directory so that it is no longer found. It returns the parent directory and the new name. parent is nil if the parent directory does
 // not exist. If the directory cannot be renamed, name is its old name.
-func (b *Base) detach(names []string) (parent *os.Root, name string, err error) {
+func (b *hostBase) detach(names []string) (parent *os.Root, name string, err error) {
 	key := path.Join(names...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,9 +164,7 @@ func (b *Base) detach(names []string) (parent *os.Root, name string, err error) 
 	return parent, name, nil
 }
 
-// Sweep removes leftovers of interrupted removals. It also removes a directory whose second id is that of a run, if the directory was last changed
-// before the given time and ended returns true for the run. It keeps open directories.
-func (b *Base) Sweep(ctx context.Context, before time.Time, ended func(run string) bool) error {
+func (b *hostBase) Sweep(ctx context.Context, before time.Time, ended func(run string) bool) error {
 	var failed error
 	for _, first := range b.list(".") {
 		for _, second := range b.list(first.Name()) {
@@ -185,7 +188,7 @@ func (b *Base) Sweep(ctx context.Context, before time.Time, ended func(run strin
 }
 
 // list returns the directories in a directory of the base. It returns none if the directory cannot be read.
-func (b *Base) list(dir string) []fs.FileInfo {
+func (b *hostBase) list(dir string) []fs.FileInfo {
 	f, err := b.root.Open(filepath.FromSlash(dir))
 	if err != nil {
 		return nil
@@ -201,7 +204,7 @@ func (b *Base) list(dir string) []fs.FileInfo {
 	return dirs
 }
 
-func (b *Base) release(key string, s *state) {
+func (b *hostBase) release(key string, s *hostDir) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.refs--; s.refs == 0 {

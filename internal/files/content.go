@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 
 	"golang.org/x/text/encoding"
@@ -42,7 +41,7 @@ type Content struct {
 	Info fs.FileInfo
 
 	ctx     context.Context //nolint:containedctx // io.Reader has no other way
-	f       *os.File
+	f       File
 	restore Restorer // nil if the file is read unchanged
 	buffer  []byte
 	at      int64  // read position, an offset in the content

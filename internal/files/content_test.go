@@ -23,48 +23,49 @@ func (shouting) RestoreSome(_ context.Context, text string, last bool) (string, 
 
 // TestContent checks that an owner reads a text file with restored tokens from any offset, and a binary file unchanged.
 func TestContent(t *testing.T) {
-	t.Parallel()
-	d := openSession(t, Limits{})
-	ctx := t.Context()
-	// Some tokens cross the borders of chunks.
-	long := strings.Repeat("abcdefg<x>é", 3*chunkBytes/12)
-	for name, c := range map[string]struct {
-		file, want string
-		text       bool
-	}{
-		"empty":                {"", "", true},
-		"text without tokens":  {strings.Repeat("line\n", 200_000), strings.Repeat("line\n", 200_000), true},
-		"text":                 {long, strings.ReplaceAll(long, "<x>", "XXXX"), true},
-		"data":                 {long + "\xff", long + "\xff", false},
-		"an unfinished letter": {"<x>\xc3", "<x>\xc3", false},
-	} {
-		if err := d.WriteFile("f", []byte(c.file)); err != nil {
-			t.Fatal(err)
-		}
-		first, err := d.Content(ctx, "f", shouting{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer first.Close()
-		if got, err := io.ReadAll(first); err != nil || string(got) != c.want || first.Size != int64(len(c.want)) || first.Text != c.text || first.Sum != sha256.Sum256([]byte(c.want)) {
-			t.Errorf("%s: read %d bytes, %+v: %v", name, len(got), first.Layout, err)
-		}
-		again, err := d.Content(ctx, "f", shouting{}, func(fs.FileInfo) *Layout { return first.Layout })
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer again.Close()
-		for _, at := range []int{0, 1, 8, len(c.want) / 3, len(c.want)/2 + 7, 5, max(0, len(c.want)-3), len(c.want), len(c.want) + 9} {
-			if _, err := again.Seek(int64(at), io.SeekStart); err != nil {
+	both(t, func(t *testing.T, at storage) {
+		d := at.session(t, Limits{})
+		ctx := t.Context()
+		// Some tokens cross the borders of chunks.
+		long := strings.Repeat("abcdefg<x>é", 3*chunkBytes/12)
+		for name, c := range map[string]struct {
+			file, want string
+			text       bool
+		}{
+			"empty":                {"", "", true},
+			"text without tokens":  {strings.Repeat("line\n", 200_000), strings.Repeat("line\n", 200_000), true},
+			"text":                 {long, strings.ReplaceAll(long, "<x>", "XXXX"), true},
+			"data":                 {long + "\xff", long + "\xff", false},
+			"an unfinished letter": {"<x>\xc3", "<x>\xc3", false},
+		} {
+			if err := d.WriteFile("f", []byte(c.file)); err != nil {
 				t.Fatal(err)
 			}
-			want := c.want[min(at, len(c.want)):]
-			want = want[:min(len(want), 2*chunkBytes)]
-			if got, err := io.ReadAll(io.LimitReader(again, 2*chunkBytes)); err != nil || string(got) != want {
-				t.Errorf("%s: from %d on: %d bytes, want %d: %v", name, at, len(got), len(want), err)
+			first, err := d.Content(ctx, "f", shouting{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Close()
+			if got, err := io.ReadAll(first); err != nil || string(got) != c.want || first.Size != int64(len(c.want)) || first.Text != c.text || first.Sum != sha256.Sum256([]byte(c.want)) {
+				t.Errorf("%s: read %d bytes, %+v: %v", name, len(got), first.Layout, err)
+			}
+			again, err := d.Content(ctx, "f", shouting{}, func(fs.FileInfo) *Layout { return first.Layout })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			for _, offset := range []int{0, 1, 8, len(c.want) / 3, len(c.want)/2 + 7, 5, max(0, len(c.want)-3), len(c.want), len(c.want) + 9} {
+				if _, err := again.Seek(int64(offset), io.SeekStart); err != nil {
+					t.Fatal(err)
+				}
+				want := c.want[min(offset, len(c.want)):]
+				want = want[:min(len(want), 2*chunkBytes)]
+				if got, err := io.ReadAll(io.LimitReader(again, 2*chunkBytes)); err != nil || string(got) != want {
+					t.Errorf("%s: from %d on: %d bytes, want %d: %v", name, offset, len(got), len(want), err)
+				}
 			}
 		}
-	}
+	})
 }
 
 // TestContentChanges checks that truncating a file during a read is an error.

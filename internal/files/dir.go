@@ -13,20 +13,11 @@ import (
 	"time"
 )
 
-// Dir is the directory of one owner. Paths in it are relative and slash-separated; "" and "." are the Dir itself.
-// It contains only plain files and directories: listings leave out links, devices and pipes, and other operations refuse
-// them. A Dir is safe for concurrent use. Changes happen one after another, and a read sees a change completely or not at
-// all. Other processes may use the same directory: each operation still works, but quotas are then approximate.
-//
-// All errors are of type *Error.
-type Dir struct {
-	s       *state
-	release func()
-}
-
-// state is shared by all Dirs of an owner in this process.
-type state struct {
-	base  *Base
+// hostDir is the directory of an owner in the host's file system. All Dirs of the owner in this process share it. It contains only plain files and
+// directories: listings leave out links, devices and pipes, and other operations refuse them. Other processes may use the same directory: each
+// operation still works, but quotas are then approximate.
+type hostDir struct {
+	base  *hostBase
 	names []string
 	refs  int // guarded by base.mu
 
@@ -50,13 +41,10 @@ type Entry struct {
 	ModTime time.Time
 }
 
-// Close releases the Dir. It is idempotent.
-func (d *Dir) Close() { d.release() }
+var _ directory = (*hostDir)(nil)
 
-// Pause closes the host's directory until the Dir is used again. It does nothing if another Dir is open on the same directory. The caller makes sure
-// that no read of this Dir is in progress.
-func (d *Dir) Pause() {
-	b, s := d.s.base, d.s
+func (s *hostDir) Pause() {
+	b := s.base
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.refs != 1 {
@@ -70,10 +58,9 @@ func (d *Dir) Pause() {
 	}
 }
 
-// ReadFile returns length bytes of a file from offset on, or fewer at the end of the file. If length is negative, it returns all bytes from offset on.
-func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
+func (s *hostDir) ReadFile(p string, offset, length int64) ([]byte, error) {
 	var data []byte
-	err := d.view("open", p, func(at *spot) error {
+	err := s.view("open", p, func(at *spot) error {
 		if offset < 0 {
 			return invalid("the offset is negative")
 		}
@@ -121,11 +108,9 @@ func (l *listing) add(e Entry) error {
 
 var errLong = invalid("there are more than %d entries, or %s of paths; list one directory at a time", maxList, size(maxListBytes))
 
-// ReadDir lists a directory, sorted by path, each directory before its content. More than 50,000 entries or 8 MiB of
-// paths are an error.
-func (d *Dir) ReadDir(ctx context.Context, p string, recursive bool) ([]Entry, error) {
-	list := listing{entries: []Entry{}, opts: &d.s.base.opts}
-	err := d.view("scandir", p, func(at *spot) error {
+func (s *hostDir) ReadDir(ctx context.Context, p string, recursive bool) ([]Entry, error) {
+	list := listing{entries: []Entry{}, opts: &s.base.opts}
+	err := s.view("scandir", p, func(at *spot) error {
 		switch {
 		case at.info == nil && at.path != ".":
 			return &Error{Code: NotFound}
@@ -183,10 +168,9 @@ func (l *listing) read(ctx context.Context, dir *os.Root, p string, recursive bo
 	return nil
 }
 
-// Stat describes a file or directory.
-func (d *Dir) Stat(p string) (Entry, error) {
+func (s *hostDir) Stat(p string) (Entry, error) {
 	var e Entry
-	err := d.view("stat", p, func(at *spot) error {
+	err := s.view("stat", p, func(at *spot) error {
 		switch {
 		case at.info != nil:
 			e = entry(at.path, at.info)
@@ -209,12 +193,11 @@ func entry(p string, info fs.FileInfo) Entry {
 }
 
 // view runs an operation that only reads.
-func (d *Dir) view(op, p string, fn func(*spot) error) error {
+func (s *hostDir) view(op, p string, fn func(*spot) error) error {
 	name, err := clean(p)
 	if err != nil {
 		return hostError(op, p, err)
 	}
-	s := d.s
 	s.mu.RLock()
 	if s.root == nil { // opening it needs the lock for writing
 		s.mu.RUnlock()
@@ -238,16 +221,15 @@ func (d *Dir) view(op, p string, fn func(*spot) error) error {
 
 // change runs a changing operation after it has created the directory if necessary. If an operation fails in the file system of the host,
 // the usage is counted again later.
-func (d *Dir) change(op, p string, fn func(*state, *spot) error) error {
+func (s *hostDir) change(op, p string, fn func(*spot) error) error {
 	name, err := clean(p)
 	if err != nil {
 		return hostError(op, p, err)
 	}
-	s := d.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err = s.openRoot(true); err == nil {
-		err = s.at(name, func(at *spot) error { return fn(s, at) })
+		err = s.at(name, fn)
 	}
 	if err == nil {
 		return nil
@@ -259,7 +241,7 @@ func (d *Dir) change(op, p string, fn func(*state, *spot) error) error {
 }
 
 // at runs an operation on the spot of a canonical path.
-func (s *state) at(name string, fn func(*spot) error) error {
+func (s *hostDir) at(name string, fn func(*spot) error) error {
 	if err := s.base.opts.reservedName(name); err != nil {
 		return err
 	}
@@ -272,7 +254,7 @@ func (s *state) at(name string, fn func(*spot) error) error {
 }
 
 // openRoot opens the directory if it is not open. If the directory does not exist, openRoot creates it if create is true. The caller holds mu for writing.
-func (s *state) openRoot(create bool) error {
+func (s *hostDir) openRoot(create bool) error {
 	if s.retired {
 		return fs.ErrClosed
 	}
@@ -289,7 +271,7 @@ func (s *state) openRoot(create bool) error {
 }
 
 // retire closes the directory permanently, after the operation in progress.
-func (s *state) retire() {
+func (s *hostDir) retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retired = true

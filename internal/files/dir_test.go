@@ -17,122 +17,121 @@ import (
 )
 
 func TestDir(t *testing.T) {
-	t.Parallel()
-	_, d, host := setup(t, Options{})
+	both(t, func(t *testing.T, s storage) {
+		_, d := s.setup(t, "workspace", Options{})
 
-	if got := names(t, d); got != "" {
-		t.Errorf("a new directory lists %q", got)
-	}
-	if e, err := d.Stat("."); err != nil || !e.IsDir {
-		t.Errorf("Stat(.) = %+v, %v", e, err)
-	}
-	if _, err := os.Stat(host); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("reading created the directory: %v", err)
-	}
+		if got := names(t, d); got != "" {
+			t.Errorf("a new directory lists %q", got)
+		}
+		if e, err := d.Stat("."); err != nil || !e.IsDir {
+			t.Errorf("Stat(.) = %+v, %v", e, err)
+		}
 
-	write(t, d, "a/b/c.txt", "hello")
-	write(t, d, "z.txt", "")
-	write(t, d, "a/b/c.txt", "hello world")
-	if err := d.AppendFile(t.Context(), "a/b/c.txt", []byte("!")); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.AppendFile(t.Context(), "log", []byte("one")); err != nil {
-		t.Fatal(err)
-	}
-	wantFile(t, d, "a/b/c.txt", "hello world!")
-	if got, err := d.ReadFile("a/b/c.txt", 6, 5); string(got) != "world" || err != nil {
-		t.Errorf("range is %q, %v", got, err)
-	}
-	if got, err := d.ReadFile("a/b/c.txt", 99, 5); len(got) != 0 || err != nil {
-		t.Errorf("range behind the end is %q, %v", got, err)
-	}
-	if got := names(t, d); got != "a a/b a/b/c.txt log z.txt" {
-		t.Errorf("listing is %q", got)
-	}
-	if list, err := d.ReadDir(t.Context(), "a", false); err != nil || len(list) != 1 || list[0].Path != "a/b" || !list[0].IsDir {
-		t.Errorf("ReadDir(a) = %+v, %v", list, err)
-	}
-	wantUsage(t, d, Usage{Bytes: 15, Files: 5})
+		write(t, d, "a/b/c.txt", "hello")
+		write(t, d, "z.txt", "")
+		write(t, d, "a/b/c.txt", "hello world")
+		if err := d.AppendFile(t.Context(), "a/b/c.txt", []byte("!")); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.AppendFile(t.Context(), "log", []byte("one")); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, d, "a/b/c.txt", "hello world!")
+		if got, err := d.ReadFile("a/b/c.txt", 6, 5); string(got) != "world" || err != nil {
+			t.Errorf("range is %q, %v", got, err)
+		}
+		if got, err := d.ReadFile("a/b/c.txt", 99, 5); len(got) != 0 || err != nil {
+			t.Errorf("range behind the end is %q, %v", got, err)
+		}
+		if got := names(t, d); got != "a a/b a/b/c.txt log z.txt" {
+			t.Errorf("listing is %q", got)
+		}
+		if list, err := d.ReadDir(t.Context(), "a", false); err != nil || len(list) != 1 || list[0].Path != "a/b" || !list[0].IsDir {
+			t.Errorf("ReadDir(a) = %+v, %v", list, err)
+		}
+		wantUsage(t, d, Usage{Bytes: 15, Files: 5})
 
-	if err := Copy(t.Context(), d, "copy.txt", d, "log"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Rename(t.Context(), "copy.txt", "a/log"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Rename(t.Context(), "log", "a/log"); err != nil { // replaces the file
-		t.Fatal(err)
-	}
-	if err := d.Mkdir(t.Context(), "empty", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Rename(t.Context(), "a", "empty"); err != nil { // replaces the empty directory
-		t.Fatal(err)
-	}
-	if got := names(t, d); got != "empty empty/b empty/b/c.txt empty/log z.txt" {
-		t.Errorf("listing is %q", got)
-	}
-	wantUsage(t, d, Usage{Bytes: 15, Files: 5})
+		if err := Copy(t.Context(), d, "copy.txt", d, "log"); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Rename(t.Context(), "copy.txt", "a/log"); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Rename(t.Context(), "log", "a/log"); err != nil { // replaces the file
+			t.Fatal(err)
+		}
+		if err := d.Mkdir(t.Context(), "empty", false); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Rename(t.Context(), "a", "empty"); err != nil { // replaces the empty directory
+			t.Fatal(err)
+		}
+		if got := names(t, d); got != "empty empty/b empty/b/c.txt empty/log z.txt" {
+			t.Errorf("listing is %q", got)
+		}
+		wantUsage(t, d, Usage{Bytes: 15, Files: 5})
 
-	if err := d.Delete("z.txt"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Delete("z.txt"); err != nil {
-		t.Errorf("deleting what is absent: %v", err)
-	}
-	if err := d.Remove(t.Context(), "empty/b", true, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Remove(t.Context(), "empty/b", true, true); err != nil {
-		t.Errorf("removing what is absent: %v", err)
-	}
-	wantUsage(t, d, Usage{Bytes: 3, Files: 2})
+		if err := d.Delete("z.txt"); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Delete("z.txt"); err != nil {
+			t.Errorf("deleting what is absent: %v", err)
+		}
+		if err := d.Remove(t.Context(), "empty/b", true, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Remove(t.Context(), "empty/b", true, true); err != nil {
+			t.Errorf("removing what is absent: %v", err)
+		}
+		wantUsage(t, d, Usage{Bytes: 3, Files: 2})
+	})
 }
 
 func TestDirErrors(t *testing.T) {
-	t.Parallel()
-	_, d, _ := setup(t, Options{})
-	write(t, d, "file", "x")
-	write(t, d, "dir/inner", "x")
-	for what, c := range map[string]struct {
-		code string
-		do   func() error
-	}{
-		"read absent":        {NotFound, func() error { _, err := d.ReadFile("no", 0, -1); return err }},
-		"read directory":     {IsDirectory, func() error { _, err := d.ReadFile("dir", 0, -1); return err }},
-		"read the top":       {IsDirectory, func() error { _, err := d.ReadFile("", 0, -1); return err }},
-		"read below a file":  {NotDir, func() error { _, err := d.ReadFile("file/x", 0, -1); return err }},
-		"negative offset":    {Invalid, func() error { _, err := d.ReadFile("file", -1, 1); return err }},
-		"list absent":        {NotFound, func() error { _, err := d.ReadDir(t.Context(), "no", false); return err }},
-		"list a file":        {NotDir, func() error { _, err := d.ReadDir(t.Context(), "file", false); return err }},
-		"stat absent":        {NotFound, func() error { _, err := d.Stat("no"); return err }},
-		"write a directory":  {IsDirectory, func() error { return d.WriteFile("dir", nil) }},
-		"write the top":      {IsDirectory, func() error { return d.WriteFile(".", nil) }},
-		"write below a file": {NotDir, func() error { return d.WriteFile("file/x/y", nil) }},
-		"append directory":   {IsDirectory, func() error { return d.AppendFile(t.Context(), "dir", nil) }},
-		"mkdir existing":     {Exists, func() error { return d.Mkdir(t.Context(), "dir", false) }},
-		"mkdir over a file":  {Exists, func() error { return d.Mkdir(t.Context(), "file", true) }},
-		"mkdir no parent":    {NotFound, func() error { return d.Mkdir(t.Context(), "x/y", false) }},
-		"delete directory":   {IsDirectory, func() error { return d.Delete("dir") }},
-		"rmdir full":         {NotEmpty, func() error { return d.Remove(t.Context(), "dir", false, false) }},
-		"rmdir absent":       {NotFound, func() error { return d.Remove(t.Context(), "no", false, false) }},
-		"remove the top":     {Denied, func() error { return d.Remove(t.Context(), "", true, true) }},
-		"rename absent":      {NotFound, func() error { return d.Rename(t.Context(), "no", "x") }},
-		"rename no parent":   {NotFound, func() error { return d.Rename(t.Context(), "file", "x/y") }},
-		"rename to dir":      {IsDirectory, func() error { return d.Rename(t.Context(), "file", "dir") }},
-		"rename dir to file": {NotDir, func() error { return d.Rename(t.Context(), "dir", "file") }},
-		"rename into itself": {Invalid, func() error { return d.Rename(t.Context(), "dir", "dir/sub") }},
-		"rename the top":     {Denied, func() error { return d.Rename(t.Context(), ".", "x") }},
-		"rename out":         {Invalid, func() error { return d.Rename(t.Context(), "file", "../x") }},
-		"copy a directory":   {IsDirectory, func() error { return Copy(t.Context(), d, "x", d, "dir") }},
-		"copy out":           {Invalid, func() error { return Copy(t.Context(), d, "../x", d, "file") }},
-	} {
-		t.Run(what, func(t *testing.T) { wantCode(t, c.do(), c.code) })
-	}
-	if got := names(t, d); got != "dir dir/inner file" {
-		t.Errorf("after the failures the listing is %q", got)
-	}
-	wantUsage(t, d, Usage{Bytes: 2, Files: 3})
+	both(t, func(t *testing.T, s storage) {
+		_, d := s.setup(t, "workspace", Options{})
+		write(t, d, "file", "x")
+		write(t, d, "dir/inner", "x")
+		for what, c := range map[string]struct {
+			code string
+			do   func() error
+		}{
+			"read absent":        {NotFound, func() error { _, err := d.ReadFile("no", 0, -1); return err }},
+			"read directory":     {IsDirectory, func() error { _, err := d.ReadFile("dir", 0, -1); return err }},
+			"read the top":       {IsDirectory, func() error { _, err := d.ReadFile("", 0, -1); return err }},
+			"read below a file":  {NotDir, func() error { _, err := d.ReadFile("file/x", 0, -1); return err }},
+			"negative offset":    {Invalid, func() error { _, err := d.ReadFile("file", -1, 1); return err }},
+			"list absent":        {NotFound, func() error { _, err := d.ReadDir(t.Context(), "no", false); return err }},
+			"list a file":        {NotDir, func() error { _, err := d.ReadDir(t.Context(), "file", false); return err }},
+			"stat absent":        {NotFound, func() error { _, err := d.Stat("no"); return err }},
+			"write a directory":  {IsDirectory, func() error { return d.WriteFile("dir", nil) }},
+			"write the top":      {IsDirectory, func() error { return d.WriteFile(".", nil) }},
+			"write below a file": {NotDir, func() error { return d.WriteFile("file/x/y", nil) }},
+			"append directory":   {IsDirectory, func() error { return d.AppendFile(t.Context(), "dir", nil) }},
+			"mkdir existing":     {Exists, func() error { return d.Mkdir(t.Context(), "dir", false) }},
+			"mkdir over a file":  {Exists, func() error { return d.Mkdir(t.Context(), "file", true) }},
+			"mkdir no parent":    {NotFound, func() error { return d.Mkdir(t.Context(), "x/y", false) }},
+			"delete directory":   {IsDirectory, func() error { return d.Delete("dir") }},
+			"rmdir full":         {NotEmpty, func() error { return d.Remove(t.Context(), "dir", false, false) }},
+			"rmdir absent":       {NotFound, func() error { return d.Remove(t.Context(), "no", false, false) }},
+			"remove the top":     {Denied, func() error { return d.Remove(t.Context(), "", true, true) }},
+			"rename absent":      {NotFound, func() error { return d.Rename(t.Context(), "no", "x") }},
+			"rename no parent":   {NotFound, func() error { return d.Rename(t.Context(), "file", "x/y") }},
+			"rename to dir":      {IsDirectory, func() error { return d.Rename(t.Context(), "file", "dir") }},
+			"rename dir to file": {NotDir, func() error { return d.Rename(t.Context(), "dir", "file") }},
+			"rename into itself": {Invalid, func() error { return d.Rename(t.Context(), "dir", "dir/sub") }},
+			"rename the top":     {Denied, func() error { return d.Rename(t.Context(), ".", "x") }},
+			"rename out":         {Invalid, func() error { return d.Rename(t.Context(), "file", "../x") }},
+			"copy a directory":   {IsDirectory, func() error { return Copy(t.Context(), d, "x", d, "dir") }},
+			"copy out":           {Invalid, func() error { return Copy(t.Context(), d, "../x", d, "file") }},
+		} {
+			t.Run(what, func(t *testing.T) { wantCode(t, c.do(), c.code) })
+		}
+		if got := names(t, d); got != "dir dir/inner file" {
+			t.Errorf("after the failures the listing is %q", got)
+		}
+		wantUsage(t, d, Usage{Bytes: 2, Files: 3})
+	})
 }
 
 // TestLinks checks that symbolic links of any place and target are invisible and lead nowhere.
@@ -247,42 +246,32 @@ func TestRemoveBesideWrites(t *testing.T) {
 
 // TestUserQuota checks that all directories of a user, including older ones, share a quota, that removing files frees it, and that other users have their own.
 func TestUserQuota(t *testing.T) {
-	t.Parallel()
-	limits := Options{Section: "workspace", Limits: Limits{MaxBytes: 80, MaxUserBytes: 100}}
-	b, _, _ := setup(t, limits)
-	dir := func(b *Base, user, session string) *Dir {
-		d, err := b.Open(user, session)
-		if err != nil {
+	both(t, func(t *testing.T, s storage) {
+		limits := Options{Section: "workspace", Limits: Limits{MaxBytes: 80, MaxUserBytes: 100}}
+		b := s.open(t, "workspace", limits)
+		dir := func(b Base, user, session string) *Dir { return dirOf(t, b, user, session) }
+		write(t, dir(b, "ann", "s1"), "a", strings.Repeat("x", 60))
+		again := s.open(t, "workspace", limits)
+		second := dir(again, "ann", "s2")
+		err := second.WriteFile("b", make([]byte, 41))
+		wantCode(t, err, NoSpace)
+		if !strings.Contains(err.Error(), "the quota of 100B for all of a user's files (quotas.workspace) has 40B left and 41B more are needed") {
+			t.Error(err)
+		}
+		write(t, second, "b", strings.Repeat("x", 40))
+		wantCode(t, second.AppendFile(t.Context(), "b", []byte("x")), NoSpace)
+		write(t, dir(again, "bob", "s1"), "b", strings.Repeat("x", 80))
+		if err := again.Remove("ann", "s1"); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(d.Close)
-		return d
-	}
-	write(t, dir(b, "ann", "s1"), "a", strings.Repeat("x", 60))
-	again, err := OpenBase(b.root.Name(), limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	second := dir(again, "ann", "s2")
-	err = second.WriteFile("b", make([]byte, 41))
-	wantCode(t, err, NoSpace)
-	if !strings.Contains(err.Error(), "the quota of 100B for all of a user's files (quotas.workspace) has 40B left and 41B more are needed") {
-		t.Error(err)
-	}
-	write(t, second, "b", strings.Repeat("x", 40))
-	wantCode(t, second.AppendFile(t.Context(), "b", []byte("x")), NoSpace)
-	write(t, dir(again, "bob", "s1"), "b", strings.Repeat("x", 80))
-	if err := again.Remove("ann", "s1"); err != nil {
-		t.Fatal(err)
-	}
-	write(t, second, "c", strings.Repeat("x", 40))
-	wantCode(t, second.WriteFile("d", []byte("x")), NoSpace) // the quota of the directory itself
-	if err := second.Delete("c"); err != nil {
-		t.Fatal(err)
-	}
-	write(t, dir(again, "ann", "s3"), "d", strings.Repeat("x", 60))
-	wantCode(t, second.WriteFile("c", []byte("x")), NoSpace)
+		write(t, second, "c", strings.Repeat("x", 40))
+		wantCode(t, second.WriteFile("d", []byte("x")), NoSpace) // the quota of the directory itself
+		if err := second.Delete("c"); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir(again, "ann", "s3"), "d", strings.Repeat("x", 60))
+		wantCode(t, second.WriteFile("c", []byte("x")), NoSpace)
+	})
 }
 
 func TestQuotas(t *testing.T) {
@@ -338,7 +327,7 @@ func TestQuotas(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(host, "p")); err != nil {
 		t.Fatal(err)
 	}
-	d.s.counted = now
+	hostOf(d).counted = now
 	wantCode(t, d.WriteFile("x", nil), NoSpace)
 	now = now.Add(recountEvery)
 	write(t, d, "x", "")
@@ -436,11 +425,11 @@ func TestPause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Pause(); d.s.root == nil {
+	if d.Pause(); hostOf(d).root == nil {
 		t.Error("a directory that another uses was closed")
 	}
 	other.Close()
-	if d.Pause(); d.s.root != nil {
+	if d.Pause(); hostOf(d).root != nil {
 		t.Error("it is open")
 	}
 	wantFile(t, d, "x", "1")

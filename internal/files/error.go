@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"mcp-code-exec-harness/internal/bucket"
 	"mcp-code-exec-harness/internal/clip"
 )
 
@@ -85,6 +86,8 @@ func hostError(op, path string, err error) *Error {
 	e := &Error{Code: IO, Op: op, Path: shown(path)}
 	var errno syscall.Errno
 	switch {
+	case errors.Is(err, bucket.ErrUnavailable) && !errors.Is(err, context.Canceled): // first: it wraps errors of the network
+		e.Detail = "the bucket of the files does not answer; try again later"
 	case errors.Is(err, fs.ErrNotExist):
 		e.Code = NotFound
 	case isNotEmpty(err): // before ErrExist, which also matches this error
@@ -99,6 +102,8 @@ func hostError(op, path string, err error) *Error {
 		e.Code, e.Detail = NotFound, "the directory was removed, because its session or run has ended"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e.Detail = "it was ended early"
+	case errors.Is(err, bucket.ErrConflict):
+		e.Detail = "other runs kept changing the same files; try again"
 	case errors.As(err, &errno):
 		e.Detail = errno.Error()
 	}

@@ -43,7 +43,7 @@ type Hand struct {
 }
 
 // givenAt returns how much of a file its owner wrote. The caller holds mu.
-func (s *state) givenAt(p string, info fs.FileInfo) Hand {
+func (s *hostDir) givenAt(p string, info fs.FileInfo) Hand {
 	if info == nil {
 		return Hand{}
 	}
@@ -55,7 +55,7 @@ func (s *state) givenAt(p string, info fs.FileInfo) Hand {
 }
 
 // hands returns the list and reads it again if it has changed. If the list cannot be read, all files count as written by programs.
-func (s *state) hands() *hands {
+func (s *hostDir) hands() *hands {
 	s.handsMu.Lock()
 	defer s.handsMu.Unlock()
 	info, err := s.root.Lstat(handFile)
@@ -80,7 +80,7 @@ func (s *state) hands() *hands {
 
 // give appends lines to the list. If the list is larger than maxHandBytes, give rewrites it, without the lines that no longer apply. The caller holds
 // mu for writing.
-func (s *state) give(ctx context.Context, all ...given) error {
+func (s *hostDir) give(ctx context.Context, all ...given) error {
 	var lines bytes.Buffer
 	out := json.NewEncoder(&lines)
 	flag := os.O_CREATE | os.O_WRONLY | os.O_APPEND
@@ -116,7 +116,7 @@ func (s *state) give(ctx context.Context, all ...given) error {
 }
 
 // read adds the appended lines, of size bytes in all, to the list in memory, unless another process has also written to the list.
-func (s *state) read(was *hands, all []given, size int64) {
+func (s *hostDir) read(was *hands, all []given, size int64) {
 	s.handsMu.Lock()
 	defer s.handsMu.Unlock()
 	info, err := s.root.Lstat(handFile)
@@ -135,7 +135,7 @@ func (s *state) read(was *hands, all []given, size int64) {
 
 // taken records that a program has written the file at a path, because timestamps are too coarse to show every change. If the list no longer counts the file as
 // the owner's, taken records nothing. The caller holds mu for writing.
-func (s *state) taken(ctx context.Context, p string) error {
+func (s *hostDir) taken(ctx context.Context, p string) error {
 	if _, ok := s.hands().files[p]; !ok {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (s *state) taken(ctx context.Context, p string) error {
 }
 
 // giveFile records that the first bytes of a file, up to most, are its owner's. The caller holds mu for writing.
-func (s *state) giveFile(ctx context.Context, p string, most int64) error {
+func (s *hostDir) giveFile(ctx context.Context, p string, most int64) error {
 	info, err := s.root.Lstat(p)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (s *state) giveFile(ctx context.Context, p string, most int64) error {
 }
 
 // moved records the new paths of listed files at or below a renamed path. The caller holds mu for writing.
-func (s *state) moved(ctx context.Context, from, to string) error {
+func (s *hostDir) moved(ctx context.Context, from, to string) error {
 	var all []given
 	for p, g := range s.hands().files {
 		if rest, ok := strings.CutPrefix(p, from); ok && (rest == "" || rest[0] == '/') {
@@ -170,11 +170,10 @@ func (s *state) moved(ctx context.Context, from, to string) error {
 	return s.give(ctx, all...)
 }
 
-// Hand returns how much of a file its owner wrote. The result is zero if the file cannot be read.
-func (d *Dir) Hand(p string) (h Hand) {
-	_ = d.view("stat", p, func(at *spot) error {
+func (s *hostDir) Hand(p string) (h Hand) {
+	_ = s.view("stat", p, func(at *spot) error {
 		if !at.isDir() {
-			h = d.s.givenAt(at.path, at.info)
+			h = s.givenAt(at.path, at.info)
 		}
 		return nil
 	})

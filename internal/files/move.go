@@ -3,15 +3,14 @@ package files
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 )
 
-// Rename moves a file or directory. It replaces a file at the new path, or an empty directory if it moves a directory. If a
-// directory is moved, the paths of its content must stay within the limits of paths.
-func (d *Dir) Rename(ctx context.Context, from, to string) error {
+func (s *hostDir) Rename(ctx context.Context, from, to string) error {
 	target, err := clean(to)
-	err = d.change("rename", from, func(s *state, src *spot) error {
+	err = s.change("rename", from, func(src *spot) error {
 		if err != nil {
 			return err
 		}
@@ -23,7 +22,7 @@ func (d *Dir) Rename(ctx context.Context, from, to string) error {
 	return err
 }
 
-func (s *state) rename(ctx context.Context, src *spot, to string) error {
+func (s *hostDir) rename(ctx context.Context, src *spot, to string) error {
 	switch {
 	case src.path == "." || to == ".":
 		return errTop
@@ -37,10 +36,12 @@ func (s *state) rename(ctx context.Context, src *spot, to string) error {
 	return s.at(to, func(dst *spot) error { return s.replace(ctx, src, dst) })
 }
 
+var errNoParent = &Error{Code: NotFound, Detail: "the directory of the new path does not exist; create it with fs.mkdir"}
+
 // replace moves the file or directory at src to dst.
-func (s *state) replace(ctx context.Context, src, dst *spot) error {
+func (s *hostDir) replace(ctx context.Context, src, dst *spot) error {
 	if len(dst.missing) > 0 {
-		return &Error{Code: NotFound, Detail: "the directory of the new path does not exist; create it with fs.mkdir"}
+		return errNoParent
 	}
 	replaced := dst.info != nil && !os.SameFile(src.info, dst.info) // both are the same file if only the case of the name changes, in a file system that ignores case
 	switch {
@@ -68,7 +69,7 @@ func (s *state) replace(ctx context.Context, src, dst *spot) error {
 }
 
 // fitsAt returns an error if, after a directory is moved, a path of its content would exceed the limits of paths.
-func (s *state) fitsAt(ctx context.Context, src *spot, to string) error {
+func (s *hostDir) fitsAt(ctx context.Context, src *spot, to string) error {
 	depth := strings.Count(to, "/") + 1
 	if !src.isDir() || depth <= strings.Count(src.path, "/")+1 && len(to) <= len(src.path) {
 		return nil
@@ -102,12 +103,19 @@ func Move(ctx context.Context, dst *Dir, to string, src *Dir, from string) error
 	if err := dst.copy(ctx, op, to, f, src.Hand(from)); err != nil {
 		return err
 	}
-	return src.change(op, from, func(s *state, at *spot) error {
+	return src.removeCopied(op, from, copied)
+}
+
+// errMoved reports a file that was changed while it was moved.
+var errMoved = &Error{Code: IO, Detail: "another run changed the file while it was moved: it is still there, and its old content at the new path"}
+
+func (s *hostDir) removeCopied(op, from string, copied fs.FileInfo) error {
+	return s.change(op, from, func(at *spot) error {
 		switch {
 		case at.info == nil:
 			return nil
 		case !os.SameFile(copied, at.info) || at.info.Size() != copied.Size() || !at.info.ModTime().Equal(copied.ModTime()):
-			return &Error{Code: IO, Detail: "another run changed the file while it was moved: it is still there, and its old content at the new path"}
+			return errMoved
 		}
 		return s.remove(at)
 	})

@@ -10,74 +10,73 @@ import (
 
 // TestRenameKeepsTheLimitsOfPaths checks that renames cannot make a path that exceeds the limits of paths.
 func TestRenameKeepsTheLimitsOfPaths(t *testing.T) {
-	t.Parallel()
-	chain := func(name string, n int) string { return strings.TrimSuffix(strings.Repeat(name+"/", n), "/") }
-	long := strings.Repeat("n", 250)
-	for what, c := range map[string]struct {
-		inside   string // content of the directory "moved"
-		to       string // directory into which "moved" is moved
-		problem  string
-		straight bool // inside ends with a file
-	}{
-		"as deep as may be":      {chain("d", 16), chain("e", 15), "", false},
-		"deeper":                 {chain("d", 16), chain("e", 16), "deeper than 32 directories", false},
-		"a file, deeper":         {chain("d", 16), chain("e", 16), "deeper than 32 directories", true},
-		"empty, at the bottom":   {"", chain("e", 31), "", false},
-		"as long as may be":      {chain(long, 3), strings.Repeat("e", 252) + "/" + strings.Repeat("e", 12), "", false},
-		"longer":                 {chain(long, 3), strings.Repeat("e", 252) + "/" + strings.Repeat("e", 13), "longer than 1024 bytes", false},
-		"a file, longer":         {chain(long, 3), strings.Repeat("e", 252) + "/" + strings.Repeat("e", 13), "longer than 1024 bytes", true},
-		"deep, but back upwards": {chain("d", 30), ".", "", false},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			_, d, _ := setup(t, Options{})
-			from, to := "moved", path.Join(c.to, "moved")
-			if c.to == "." {
-				from, to = "a/moved", "moved"
-			}
-			if c.straight {
-				write(t, d, path.Join(from, c.inside), "x")
-			} else if err := d.Mkdir(t.Context(), path.Join(from, c.inside), true); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Mkdir(t.Context(), c.to, true); err != nil {
-				t.Fatal(err)
-			}
-			before, err := d.Usage(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = d.Rename(t.Context(), from, to)
-			at := to
-			if c.problem != "" {
-				at = from
-				wantCode(t, err, Invalid)
-				if err != nil && !strings.Contains(err.Error(), c.problem) {
-					t.Errorf("error is %q, want %q", err, c.problem)
+	both(t, func(t *testing.T, s storage) {
+		chain := func(name string, n int) string { return strings.TrimSuffix(strings.Repeat(name+"/", n), "/") }
+		long := strings.Repeat("n", 250)
+		for what, c := range map[string]struct {
+			inside   string // content of the directory "moved"
+			to       string // directory into which "moved" is moved
+			problem  string
+			straight bool // inside ends with a file
+		}{
+			"as deep as may be":      {chain("d", 16), chain("e", 15), "", false},
+			"deeper":                 {chain("d", 16), chain("e", 16), "deeper than 32 directories", false},
+			"a file, deeper":         {chain("d", 16), chain("e", 16), "deeper than 32 directories", true},
+			"empty, at the bottom":   {"", chain("e", 31), "", false},
+			"as long as may be":      {chain(long, 3), strings.Repeat("e", 252) + "/" + strings.Repeat("e", 12), "", false},
+			"longer":                 {chain(long, 3), strings.Repeat("e", 252) + "/" + strings.Repeat("e", 13), "longer than 1024 bytes", false},
+			"a file, longer":         {chain(long, 3), strings.Repeat("e", 252) + "/" + strings.Repeat("e", 13), "longer than 1024 bytes", true},
+			"deep, but back upwards": {chain("d", 30), ".", "", false},
+		} {
+			t.Run(what, func(t *testing.T) {
+				t.Parallel()
+				_, d := s.setup(t, strings.Map(func(r rune) rune { return max(r, '-') }, what), Options{})
+				from, to := "moved", path.Join(c.to, "moved")
+				if c.to == "." {
+					from, to = "a/moved", "moved"
 				}
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := d.Stat(path.Join(at, c.inside)); err != nil {
-				t.Errorf("what was in the directory: %v", err)
-			}
-			wantUsage(t, d, before)
-		})
-	}
+				if c.straight {
+					write(t, d, path.Join(from, c.inside), "x")
+				} else if err := d.Mkdir(t.Context(), path.Join(from, c.inside), true); err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Mkdir(t.Context(), c.to, true); err != nil {
+					t.Fatal(err)
+				}
+				before := usageOf(t, d)
+				err := d.Rename(t.Context(), from, to)
+				at := to
+				if c.problem != "" {
+					at = from
+					wantCode(t, err, Invalid)
+					if err != nil && !strings.Contains(err.Error(), c.problem) {
+						t.Errorf("error is %q, want %q", err, c.problem)
+					}
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := d.Stat(path.Join(at, c.inside)); err != nil {
+					t.Errorf("what was in the directory: %v", err)
+				}
+				wantUsage(t, d, before)
+			})
+		}
+	})
 }
 
 func TestMove(t *testing.T) {
-	t.Parallel()
-	_, src, _ := setup(t, Options{})
-	_, dst, _ := setup(t, Options{})
-	write(t, src, "a", "text")
-	write(t, dst, "sub/b", "replaced")
-	if err := Move(t.Context(), dst, "sub/b", src, "a"); err != nil {
-		t.Fatal(err)
-	}
-	wantFile(t, dst, "sub/b", "text")
-	wantUsage(t, src, Usage{})
-	wantUsage(t, dst, Usage{Bytes: 4, Files: 2})
+	both(t, func(t *testing.T, s storage) {
+		_, src := s.setup(t, "a", Options{})
+		_, dst := s.setup(t, "b", Options{})
+		write(t, src, "a", "text")
+		write(t, dst, "sub/b", "replaced")
+		if err := Move(t.Context(), dst, "sub/b", src, "a"); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, dst, "sub/b", "text")
+		wantUsage(t, src, Usage{})
+		wantUsage(t, dst, Usage{Bytes: 4, Files: 2})
+	})
 }
 
 // TestMoveOfChangingFile checks that a move fails if another run changes the file meanwhile, so that no data is lost. A removal meanwhile does not matter.

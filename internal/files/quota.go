@@ -35,7 +35,7 @@ const (
 
 // count walks the directory again, adds up its usage and removes leftovers of interrupted writes. Files that are being written do not
 // count. The caller holds mu for writing.
-func (s *state) count(ctx context.Context) error {
+func (s *hostDir) count(ctx context.Context) error {
 	used, err := s.base.count(ctx, s.root)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *state) count(ctx context.Context) error {
 }
 
 // count adds up the usage of a directory.
-func (b *Base) count(ctx context.Context, root *os.Root) (used Usage, err error) {
+func (b *hostBase) count(ctx context.Context, root *os.Root) (used Usage, err error) {
 	err = walk(ctx, root, func(at found) error {
 		name := at.entry.Name()
 		if !at.entry.Type().IsRegular() {
@@ -83,7 +83,7 @@ type use struct {
 }
 
 // use returns the usage of the user who owns a directory.
-func (b *Base) use(names []string) *use {
+func (b *hostBase) use(names []string) *use {
 	b.usesMu.Lock()
 	defer b.usesMu.Unlock()
 	u := b.uses[names[0]]
@@ -107,7 +107,7 @@ func (u *use) set(dir string, bytes int64) {
 }
 
 // total returns the number of bytes in a user's directories.
-func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
+func (b *hostBase) total(ctx context.Context, user string, u *use) (int64, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.counted {
@@ -136,20 +136,19 @@ func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
 
 // room returns an Error with code ENOSPC if the given number of further bytes and files exceeds the quotas. Changes that free space are
 // always allowed, even above the quota.
-func (s *state) room(ctx context.Context, bytes, files int64) error {
+func (s *hostDir) room(ctx context.Context, bytes, files int64) error {
 	if !s.known {
 		if err := s.count(ctx); err != nil {
 			return err
 		}
 	}
-	if most := s.base.opts.Limits.MaxUserBytes; most > 0 && bytes > 0 {
+	if s.base.opts.Limits.MaxUserBytes > 0 && bytes > 0 {
 		sum, err := s.base.total(ctx, s.names[0], s.base.use(s.names))
 		if err != nil {
 			return err
 		}
-		if sum+bytes > most {
-			return noSpace("the quota of %s for all of a user's files (quotas.%s) has %s left and %s more are needed; delete files or sessions",
-				size(most), s.base.opts.Section, size(max(0, most-sum)), size(bytes))
+		if err := s.base.opts.userFull(sum, bytes); err != nil {
+			return err
 		}
 	}
 	err := s.full(bytes, files)
@@ -163,21 +162,35 @@ func (s *state) room(ctx context.Context, bytes, files int64) error {
 	return s.full(bytes, files)
 }
 
-// full returns an error if the given number of further bytes and files exceeds the directory's quotas; nil if they fit.
-func (s *state) full(bytes, files int64) error {
-	limits, section := s.base.opts.Limits, s.base.opts.Section
-	if most := limits.MaxBytes; most > 0 && bytes > 0 && s.used.Bytes+bytes > most {
+func (s *hostDir) full(bytes, files int64) error {
+	return full(&s.base.opts, s.used, bytes, files)
+}
+
+// full returns an error if the given number of further bytes and files exceeds the quotas of a directory; nil if they fit.
+func full(opts *Options, used Usage, bytes, files int64) error {
+	limits, section := opts.Limits, opts.Section
+	if most := limits.MaxBytes; most > 0 && bytes > 0 && used.Bytes+bytes > most {
 		return noSpace("the quota of %s (%s.maxBytes) has %s left and %s more are needed; delete files or raise %[2]s.maxBytes",
-			size(most), section, size(max(0, most-s.used.Bytes)), size(bytes))
+			size(most), section, size(max(0, most-used.Bytes)), size(bytes))
 	}
-	if most := limits.MaxFiles; most > 0 && files > 0 && s.used.Files+files > most {
+	if most := limits.MaxFiles; most > 0 && files > 0 && used.Files+files > most {
 		return noSpace("the quota of %d files and directories (%s.maxFiles) is used up; delete files or raise %[2]s.maxFiles", most, section)
 	}
 	return nil
 }
 
+// userFull returns the error for a user whose directories have sum bytes, if the given number of further bytes does not fit.
+func (o *Options) userFull(sum, bytes int64) error {
+	most := o.Limits.MaxUserBytes
+	if most == 0 || bytes <= 0 || sum+bytes <= most {
+		return nil
+	}
+	return noSpace("the quota of %s for all of a user's files (quotas.%s) has %s left and %s more are needed; delete files or sessions",
+		size(most), o.Section, size(max(0, most-sum)), size(bytes))
+}
+
 // add updates the usage of the directory, unless it has to be counted again anyway.
-func (s *state) add(bytes, files int64) {
+func (s *hostDir) add(bytes, files int64) {
 	if !s.known {
 		return
 	}

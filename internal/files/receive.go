@@ -42,10 +42,13 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// name returns the name of the part of a file with a name.
+func (p *Part) name(file string) string { return partsOf(file) + hash(p.key) }
+
 // of returns the spot of the part beside the spot of the file.
 func (p *Part) of(at *spot) *spot {
 	part := *at
-	part.name, part.info = partsOf(at.name)+hash(p.key), nil
+	part.name, part.info = p.name(at.name), nil
 	if part.dir == nil || len(part.missing) > 0 {
 		return &part
 	}
@@ -63,13 +66,15 @@ func (at *spot) received() (bytes, files int64) {
 	return at.info.Size(), 0
 }
 
-// receiveBytes is the number of bytes written at a time, so that a slow sender does not delay others.
-const receiveBytes = 256 << 10
-
 // Size returns the number of bytes received so far.
-func (p *Part) Size() (int64, error) {
+func (p *Part) Size() (int64, error) { return p.dir.partSize(p) }
+
+// Fits returns an Error if a file of size bytes cannot be received.
+func (p *Part) Fits(ctx context.Context, size int64) error { return p.dir.partFits(ctx, p, size) }
+
+func (s *hostDir) partSize(p *Part) (int64, error) {
 	var size int64
-	err := p.dir.view("stat", p.path, func(at *spot) error {
+	err := s.view("stat", p.path, func(at *spot) error {
 		if part := p.of(at); part.info != nil {
 			size = part.info.Size()
 		}
@@ -78,9 +83,8 @@ func (p *Part) Size() (int64, error) {
 	return size, err
 }
 
-// Fits returns an Error if a file of size bytes cannot be received.
-func (p *Part) Fits(ctx context.Context, size int64) error {
-	return p.dir.change("open", p.path, func(s *state, at *spot) error {
+func (s *hostDir) partFits(ctx context.Context, p *Part, size int64) error {
+	return s.change("open", p.path, func(at *spot) error {
 		if at.isDir() || at.path == "." {
 			return &Error{Code: IsDirectory}
 		}
@@ -93,11 +97,11 @@ func (p *Part) Fits(ctx context.Context, size int64) error {
 // Receive adds the content of r at offset. offset is the result of Size, or 0 to start again. Bytes read before an error of r are kept, so that the
 // sender can continue there. The file itself changes only with Complete. Receive returns the number of bytes received so far.
 func (p *Part) Receive(ctx context.Context, offset int64, r io.Reader) (int64, error) {
-	buffer := make([]byte, receiveBytes)
+	buffer := make([]byte, p.dir.receiveBytes())
 	for first := true; ; first = false {
 		n, failed := fill(r, buffer)
 		if first || n > 0 {
-			if err := p.receive(ctx, offset, buffer[:n]); err != nil {
+			if err := p.dir.receive(ctx, p, offset, buffer[:n]); err != nil {
 				return offset, err
 			}
 			offset += int64(n)
@@ -123,9 +127,8 @@ func fill(r io.Reader, buffer []byte) (n int, err error) {
 	return n, err
 }
 
-// receive writes bytes at an offset of a part. An offset of 0 empties the part first.
-func (p *Part) receive(ctx context.Context, offset int64, data []byte) error {
-	return p.dir.change("open", p.path, func(s *state, at *spot) (err error) {
+func (s *hostDir) receive(ctx context.Context, p *Part, offset int64, data []byte) error {
+	return s.change("open", p.path, func(at *spot) (err error) {
 		if at.isDir() || at.path == "." {
 			return &Error{Code: IsDirectory}
 		}
@@ -159,10 +162,15 @@ func (p *Part) receive(ctx context.Context, offset int64, data []byte) error {
 	})
 }
 
+// receiveBytes is small, so that a slow sender does not delay others.
+func (s *hostDir) receiveBytes() int { return chunkBytes }
+
 // Sum returns the SHA-256 of the bytes received so far.
-func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
+func (p *Part) Sum(ctx context.Context) ([sha256.Size]byte, error) { return p.dir.sum(ctx, p) }
+
+func (s *hostDir) sum(ctx context.Context, p *Part) (sum [sha256.Size]byte, err error) {
 	var f *os.File
-	err = p.dir.view("open", p.path, func(at *spot) (err error) {
+	err = s.view("open", p.path, func(at *spot) (err error) {
 		f, _, err = p.of(at).openFile()
 		return err
 	})
@@ -170,7 +178,7 @@ func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
 		return sum, err
 	}
 	defer f.Close()
-	h, buffer := sha256.New(), make([]byte, receiveBytes)
+	h, buffer := sha256.New(), make([]byte, chunkBytes)
 	for ctx.Err() == nil {
 		n, err := f.Read(buffer)
 		h.Write(buffer[:n]) // a hash accepts everything
@@ -188,8 +196,12 @@ func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
 // check, which may be nil, gets the existing file, or nil if there is none; if it returns an error, nothing changes. created reports whether there
 // was no file before.
 func (p *Part) Complete(ctx context.Context, check func(fs.FileInfo) error) (created bool, err error) {
+	return p.dir.complete(ctx, p, check)
+}
+
+func (s *hostDir) complete(ctx context.Context, p *Part, check func(fs.FileInfo) error) (created bool, err error) {
 	var refused error
-	err = p.dir.change("open", p.path, func(s *state, at *spot) error {
+	err = s.change("open", p.path, func(at *spot) error {
 		part := p.of(at)
 		switch {
 		case at.isDir():
@@ -222,8 +234,10 @@ func (p *Part) Complete(ctx context.Context, check func(fs.FileInfo) error) (cre
 }
 
 // Abort removes the bytes received so far.
-func (p *Part) Abort() error {
-	return p.dir.change("open", p.path, func(s *state, at *spot) error {
+func (p *Part) Abort() error { return p.dir.abort(p) }
+
+func (s *hostDir) abort(p *Part) error {
+	return s.change("open", p.path, func(at *spot) error {
 		part := p.of(at)
 		if part.info == nil {
 			return nil
@@ -232,9 +246,8 @@ func (p *Part) Abort() error {
 	})
 }
 
-// Discard removes the parts of a file, and reports whether there were any.
-func (d *Dir) Discard(ctx context.Context, p string) (found bool, err error) {
-	err = d.change("open", p, func(s *state, at *spot) error {
+func (s *hostDir) Discard(ctx context.Context, p string) (found bool, err error) {
+	err = s.change("open", p, func(at *spot) error {
 		if at.dir == nil || len(at.missing) > 0 || at.path == "." {
 			return nil
 		}
@@ -282,8 +295,8 @@ func syncFile(dir *os.Root, name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Open opens a file for reading. Later renames and removals do not affect it. The caller closes it.
-func (d *Dir) Open(p string) (*os.File, fs.FileInfo, error) {
+// Open opens a file for reading. The caller closes it.
+func (d *Dir) Open(p string) (File, fs.FileInfo, error) {
 	f, err := d.open("open", p)
 	if err != nil {
 		return nil, nil, err

@@ -6,23 +6,20 @@ import (
 	"os"
 )
 
-// Delete removes a file. It is no error if the file does not exist.
-func (d *Dir) Delete(p string) error {
-	return d.change("unlink", p, func(s *state, at *spot) error {
+func (s *hostDir) Delete(p string) error {
+	return s.change("unlink", p, func(at *spot) error {
 		switch {
 		case at.info == nil:
 			return nil
 		case at.isDir():
-			return &Error{Code: IsDirectory, Detail: "use fs.rm"}
+			return errDeleteDir
 		}
 		return s.remove(at)
 	})
 }
 
-// Remove removes a file or an empty directory. If recursive is true, it also removes a directory with its content. If force is true, it is no
-// error if nothing exists at the path. If ctx ends, some of the content may remain.
-func (d *Dir) Remove(ctx context.Context, p string, recursive, force bool) error {
-	return d.change("rm", p, func(s *state, at *spot) error {
+func (s *hostDir) Remove(ctx context.Context, p string, recursive, force bool) error {
+	return s.change("rm", p, func(at *spot) error {
 		switch {
 		case at.path == ".":
 			return errTop
@@ -38,16 +35,21 @@ func (d *Dir) Remove(ctx context.Context, p string, recursive, force bool) error
 		}
 		err := s.remove(at)
 		if isNotEmpty(err) && !recursive {
-			return &Error{Code: NotEmpty, Detail: "use {recursive: true} to remove what is in it too"}
+			return errNotEmpty
 		}
 		return err
 	})
 }
 
+var (
+	errDeleteDir = &Error{Code: IsDirectory, Detail: "use fs.rm"}
+	errNotEmpty  = &Error{Code: NotEmpty, Detail: "use {recursive: true} to remove what is in it too"}
+)
+
 var errTop = &Error{Code: Denied, Detail: "this directory itself stays; remove what is in it"}
 
 // remove removes the file or empty directory at a spot.
-func (s *state) remove(at *spot) error {
+func (s *hostDir) remove(at *spot) error {
 	if err := at.dir.Remove(at.name); err != nil {
 		return ignoreVanished(err)
 	}
@@ -56,7 +58,7 @@ func (s *state) remove(at *spot) error {
 }
 
 // empty removes the content of a directory in batches. left is the number of files and directories that this call may still remove.
-func (s *state) empty(ctx context.Context, dir *os.Root, depth int, left *int) error {
+func (s *hostDir) empty(ctx context.Context, dir *os.Root, depth int, left *int) error {
 	for {
 		entries, err := readDir(ctx, dir, 0)
 		if err != nil || len(entries) == 0 {
@@ -77,7 +79,7 @@ func (s *state) empty(ctx context.Context, dir *os.Root, depth int, left *int) e
 }
 
 // removeEntry removes anything in a directory. It removes a link itself, not its target.
-func (s *state) removeEntry(ctx context.Context, dir *os.Root, name string, depth int, left *int) error {
+func (s *hostDir) removeEntry(ctx context.Context, dir *os.Root, name string, depth int, left *int) error {
 	info, err := dir.Lstat(name)
 	switch {
 	case err != nil:

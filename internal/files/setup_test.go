@@ -8,16 +8,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mcp-code-exec-harness/internal/bucket"
+	"mcp-code-exec-harness/internal/testing/buckettest"
 )
 
 // setup opens a base in a temporary directory, and returns the base, the Dir of "alice" and the path of alice's directory.
-func setup(t *testing.T, opts Options) (*Base, *Dir, string) {
+func setup(t *testing.T, opts Options) (*hostBase, *Dir, string) {
 	t.Helper()
 	if opts.Section == "" {
 		opts.Section = "workspace"
 	}
 	dir := t.TempDir()
-	b, err := OpenBase(dir, opts)
+	b, err := openHost(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,6 +35,80 @@ func setup(t *testing.T, opts Options) (*Base, *Dir, string) {
 	}
 	t.Cleanup(d.Close)
 	return b, d, filepath.Join(dir, "alice")
+}
+
+// hostOf returns the implementation of a Dir in a directory of the host.
+func hostOf(d *Dir) *hostDir { return d.directory.(*hostDir) }
+
+// storage is where the directories of a test are: in a directory of the host or in a bucket.
+type storage struct {
+	// open opens a base. Bases of the same name are of several processes on the same files.
+	open func(t *testing.T, name string, opts Options) Base
+}
+
+// both runs a test with directories of the host, and with a bucket.
+func both(t *testing.T, test func(t *testing.T, s storage)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("directory", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		test(t, storage{func(t *testing.T, name string, opts Options) Base {
+			b, err := OpenBase(filepath.Join(dir, name), opts)
+			return opened(t, b, err)
+		}})
+	})
+	t.Run("bucket", func(t *testing.T) {
+		t.Parallel()
+		server := buckettest.Start(t)
+		test(t, storage{func(t *testing.T, name string, opts Options) Base {
+			return opened(t, inBucket(t, server, name, opts), nil)
+		}})
+	})
+}
+
+// inBucket opens a base in a bucket with a client of its own, as another process does.
+func inBucket(t *testing.T, server *buckettest.Server, name string, opts Options) *bucketBase {
+	t.Helper()
+	objects, err := bucket.Open(server.Options("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = objects.Close() })
+	return OpenBucket(objects, name, opts).(*bucketBase)
+}
+
+func opened(t *testing.T, b Base, err error) Base {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// setup opens a base with a name and the Dir of "alice" in it.
+func (s storage) setup(t *testing.T, name string, opts Options) (Base, *Dir) {
+	t.Helper()
+	if opts.Section == "" {
+		opts.Section = "workspace"
+	}
+	b := s.open(t, name, opts)
+	return b, dirOf(t, b, "alice")
+}
+
+func dirOf(t *testing.T, b Base, ids ...string) *Dir {
+	t.Helper()
+	d, err := b.Open(ids...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d
 }
 
 func write(t *testing.T, d *Dir, p, text string) {
@@ -75,36 +152,68 @@ func names(t *testing.T, d *Dir) string {
 	return strings.Join(s, " ")
 }
 
+func usageOf(t *testing.T, d *Dir) Usage {
+	t.Helper()
+	if in, ok := d.directory.(*bucketDir); ok {
+		s, err := in.load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.used
+	}
+	used, err := hostOf(d).usage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
 // wantUsage compares the maintained usage and a fresh count with the expected usage.
 func wantUsage(t *testing.T, d *Dir, want Usage) {
 	t.Helper()
-	got, err := d.Usage(t.Context())
+	if in, ok := d.directory.(*bucketDir); ok {
+		s, err := in.load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.used != want {
+			t.Errorf("usage is %+v, want %+v", s.used, want)
+		}
+		if s.version == bucket.Absent {
+			return
+		}
+		if s, err = in.base.list(t.Context(), in.names); err != nil || s.used != want {
+			t.Errorf("counted usage is %+v, %v, want %+v", s.used, err, want)
+		}
+		return
+	}
+	got, err := hostOf(d).usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got != want {
 		t.Errorf("usage is %+v, want %+v", got, want)
 	}
-	d.s.mu.Lock()
-	d.s.known = false
-	d.s.mu.Unlock()
-	if got, err = d.Usage(t.Context()); err != nil || got != want {
+	hostOf(d).mu.Lock()
+	hostOf(d).known = false
+	hostOf(d).mu.Unlock()
+	if got, err = hostOf(d).usage(t.Context()); err != nil || got != want {
 		t.Errorf("counted usage is %+v, %v, want %+v", got, err, want)
 	}
 }
 
-// Usage returns the usage of the directory, and counts it first if it is not known.
-func (d *Dir) Usage(ctx context.Context) (Usage, error) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	err := d.s.openRoot(false)
-	if err == nil && d.s.root != nil && !d.s.known {
-		err = d.s.count(ctx)
+// usage returns the usage of the directory, and counts it first if it is not known.
+func (s *hostDir) usage(ctx context.Context) (Usage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.openRoot(false)
+	if err == nil && s.root != nil && !s.known {
+		err = s.count(ctx)
 	}
 	if err != nil {
 		return Usage{}, hostError("scandir", ".", err)
 	}
-	return d.s.used, nil
+	return s.used, nil
 }
 
 func age(t *testing.T, file string, by time.Duration) {

@@ -66,7 +66,7 @@ func TestEndedEarly(t *testing.T) {
 	})
 	t.Run("count", func(t *testing.T) {
 		t.Parallel()
-		_, err := fill(t).Usage(soon(t))
+		_, err := hostOf(fill(t)).usage(soon(t))
 		wantCode(t, err, IO)
 	})
 	t.Run("write", func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestEndedEarly(t *testing.T) {
 		t.Parallel()
 		d := fill(t)
 		wantCode(t, d.Remove(soon(t), "top", true, true), IO)
-		left, err := d.Usage(t.Context())
+		left, err := hostOf(d).usage(t.Context())
 		if err != nil || left.Bytes == 0 || left.Bytes >= dirs*each {
 			t.Errorf("the ended removal left %+v, %v", left, err)
 		}
@@ -134,7 +134,7 @@ func TestDeepDirectories(t *testing.T) {
 	t.Parallel()
 	_, d, host := setup(t, Options{Limits: Limits{MaxFiles: 1000}})
 	hostFile(t, "x", host, "top", strings.Repeat("d/", maxDeep+20), "file")
-	_, err := d.Usage(t.Context())
+	_, err := hostOf(d).usage(t.Context())
 	wantCode(t, err, NoSpace)
 	err = d.WriteFile("x", nil)
 	wantCode(t, err, NoSpace)
@@ -188,7 +188,7 @@ func TestLinkPutInTheWay(t *testing.T) {
 			}
 			return err
 		},
-		"count":  func(ctx context.Context, d *Dir) error { _, _ = d.Usage(ctx); return nil },
+		"count":  func(ctx context.Context, d *Dir) error { _, _ = hostOf(d).usage(ctx); return nil },
 		"remove": func(ctx context.Context, d *Dir) error { return d.Remove(ctx, "top", true, true) },
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -24,9 +24,8 @@ func (d *Dir) write(ctx context.Context, p string, data []byte) error {
 	return d.writeFrom(ctx, p, int64(len(data)), bytes.NewReader(data))
 }
 
-// writeFrom does the same as write, with size bytes from r.
-func (d *Dir) writeFrom(ctx context.Context, p string, size int64, r io.Reader) error {
-	return d.change("open", p, func(s *state, at *spot) error { return s.put(ctx, at, size, r) })
+func (s *hostDir) writeFrom(ctx context.Context, p string, size int64, r io.Reader) error {
+	return s.change("open", p, func(at *spot) error { return s.put(ctx, at, size, r) })
 }
 
 // Copy copies a file within a Dir or between two Dirs. It is atomic like WriteFile.
@@ -40,20 +39,20 @@ func Copy(ctx context.Context, dst *Dir, to string, src *Dir, from string) error
 	return dst.copy(ctx, op, to, f, src.Hand(from))
 }
 
-// open opens a file for reading. Later renames and removals do not affect it.
-func (d *Dir) open(op, p string) (*os.File, error) {
+func (s *hostDir) open(op, p string) (File, error) {
 	var f *os.File
-	err := d.view(op, p, func(at *spot) (err error) {
+	err := s.view(op, p, func(at *spot) (err error) {
 		f, _, err = at.openFile()
 		return err
 	})
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
-// copy writes the content of f to a file, and records the part that the owner wrote. of is the owner's part of f; copy ignores it if f has changed
-// since of was determined.
-func (d *Dir) copy(ctx context.Context, op, to string, f *os.File, of Hand) error {
-	return d.change(op, to, func(s *state, at *spot) error {
+func (s *hostDir) copy(ctx context.Context, op, to string, f File, of Hand) error {
+	return s.change(op, to, func(at *spot) error {
 		info, err := f.Stat()
 		if err != nil {
 			return err
@@ -67,7 +66,7 @@ func (d *Dir) copy(ctx context.Context, op, to string, f *os.File, of Hand) erro
 }
 
 // put writes size bytes to a temporary file beside the spot and then renames it.
-func (s *state) put(ctx context.Context, at *spot, size int64, r io.Reader) error {
+func (s *hostDir) put(ctx context.Context, at *spot, size int64, r io.Reader) error {
 	mode, before, more := fs.FileMode(0o600), int64(0), int64(1)
 	switch {
 	case at.isDir():
@@ -93,7 +92,7 @@ func (s *state) put(ctx context.Context, at *spot, size int64, r io.Reader) erro
 	return errors.Join(s.sync(at.dir), s.taken(ctx, at.path))
 }
 
-func (s *state) fill(dir *os.Root, temp string, mode fs.FileMode, size int64, r io.Reader) (err error) {
+func (s *hostDir) fill(dir *os.Root, temp string, mode fs.FileMode, size int64, r io.Reader) (err error) {
 	f, err := dir.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -113,17 +112,15 @@ func (s *state) fill(dir *os.Root, temp string, mode fs.FileMode, size int64, r 
 	return nil
 }
 
-func (s *state) sync(dir *os.Root) error {
+func (s *hostDir) sync(dir *os.Root) error {
 	if !s.base.opts.Durable {
 		return nil
 	}
 	return syncDir(dir)
 }
 
-// AppendFile adds data to the end of a file and creates the file and the directories above it. A crash in the middle can
-// leave a part of data; Space.AlreadyDone describes how such a call is repeated.
-func (d *Dir) AppendFile(ctx context.Context, p string, data []byte) error {
-	return d.change("open", p, func(s *state, at *spot) error {
+func (s *hostDir) AppendFile(ctx context.Context, p string, data []byte) error {
+	return s.change("open", p, func(at *spot) error {
 		switch {
 		case at.isDir():
 			return &Error{Code: IsDirectory}
@@ -142,7 +139,7 @@ func (d *Dir) AppendFile(ctx context.Context, p string, data []byte) error {
 	})
 }
 
-func (s *state) extend(at *spot, data []byte) (err error) {
+func (s *hostDir) extend(at *spot, data []byte) (err error) {
 	f, err := at.dir.OpenFile(at.name, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
@@ -161,9 +158,8 @@ func (s *state) extend(at *spot, data []byte) (err error) {
 	return nil
 }
 
-// truncate shortens a file to size bytes if it is longer.
-func (d *Dir) truncate(p string, size int64) error {
-	return d.change("open", p, func(s *state, at *spot) error {
+func (s *hostDir) truncate(p string, size int64) error {
+	return s.change("open", p, func(at *spot) error {
 		if at.info == nil || at.isDir() || at.info.Size() <= size {
 			return nil
 		}
@@ -185,16 +181,15 @@ func (d *Dir) truncate(p string, size int64) error {
 	})
 }
 
-// Mkdir creates a directory. If parents is true, it also creates the directories above it and accepts an existing directory.
-func (d *Dir) Mkdir(ctx context.Context, p string, parents bool) error {
-	return d.change("mkdir", p, func(s *state, at *spot) error {
+func (s *hostDir) Mkdir(ctx context.Context, p string, parents bool) error {
+	return s.change("mkdir", p, func(at *spot) error {
 		switch {
 		case at.isDir() && parents:
 			return nil
 		case at.info != nil:
 			return &Error{Code: Exists}
 		case len(at.missing) > 0 && !parents:
-			return &Error{Code: NotFound, Detail: "the directory above it does not exist; use {recursive: true}"}
+			return errNoMkdir
 		}
 		if err := s.room(ctx, 0, int64(len(at.missing)+1)); err != nil {
 			return err
@@ -206,8 +201,10 @@ func (d *Dir) Mkdir(ctx context.Context, p string, parents bool) error {
 	})
 }
 
+var errNoMkdir = &Error{Code: NotFound, Detail: "the directory above it does not exist; use {recursive: true}"}
+
 // mkdirs creates the missing directories of a spot and moves the spot down into them.
-func (s *state) mkdirs(at *spot) error {
+func (s *hostDir) mkdirs(at *spot) error {
 	for len(at.missing) > 0 {
 		name := at.missing[0]
 		if err := s.mkdir(at.dir, name); err != nil {
@@ -225,7 +222,7 @@ func (s *state) mkdirs(at *spot) error {
 	return nil
 }
 
-func (s *state) mkdir(dir *os.Root, name string) error {
+func (s *hostDir) mkdir(dir *os.Root, name string) error {
 	err := dir.Mkdir(name, 0o700)
 	if errors.Is(err, fs.ErrExist) { // another process was faster
 		return nil

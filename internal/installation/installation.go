@@ -40,12 +40,13 @@ func places(cfg *config.Config) (all, keys []backup.Place, err error) {
 		}
 		all = append(all, backup.Place{Name: storePart, Path: store, With: []string{"-wal", "-shm"}})
 	}
-	all = append(all, []backup.Place{
-		{Name: "workspace", Path: cfg.Workspace.Dir, Kind: backup.Dir},
-		{Name: "skills", Path: cfg.Skills.Dir, Kind: backup.Dir},
-		{Name: "inputs", Path: filepath.Join(cfg.StateDir, "inputs"), Kind: backup.Dir},
-		{Name: "state/shapes.json", Path: filepath.Join(cfg.StateDir, "shapes.json")},
-	}...)
+	if cfg.Files.Bucket == "" {
+		all = append(all,
+			backup.Place{Name: "workspace", Path: cfg.Workspace.Dir, Kind: backup.Dir},
+			backup.Place{Name: "skills", Path: cfg.Skills.Dir, Kind: backup.Dir},
+			backup.Place{Name: "inputs", Path: filepath.Join(cfg.StateDir, "inputs"), Kind: backup.Dir})
+	}
+	all = append(all, backup.Place{Name: "state/shapes.json", Path: filepath.Join(cfg.StateDir, "shapes.json")})
 	if cfg.Audit.File != "" {
 		all = append(all, backup.Place{Name: auditPart, Path: cfg.Audit.File, Kind: backup.Series, Keep: true})
 	}

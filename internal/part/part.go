@@ -28,6 +28,14 @@ func (e *UnavailableError) Error() string {
 	return e.Err.Error() + "; " + e.Fix()
 }
 
+// Unavailable returns an UnavailableError for the error of opening a part; err itself if it is that of another part, which this one needs.
+func Unavailable(err error, setting, to string) error {
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return &UnavailableError{Err: err, Setting: setting, To: to}
+}
+
 // Fix returns the remedy.
 func (e *UnavailableError) Fix() string { return "set " + e.Setting + " to " + e.To }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ type environment struct {
 
 	given *journal.Input // input of the run; nil if it has none
 	input *input.Reader
-	file  *os.File // file of the input
+	file  files.File // file of the input
 	// copied reports that a copy of the input may exist and has to be removed.
 	copied bool
 }

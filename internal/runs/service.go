@@ -103,8 +103,8 @@ type Options struct {
 	Store     func() (Store, error)
 	Pool      func(tier string) (*sandbox.Pool, error) // returns the pool of the configured tier if tier is empty
 	Skills    func() (*skills.Store, error)
-	Workspace func() (*files.Base, error) // workspaces of sessions; a run without a session has its own, named by its id
-	Inputs    func() (*files.Base, error) // copies of the inputs of runs that have not ended
+	Workspace func() (files.Base, error) // workspaces of sessions; a run without a session has its own, named by its id
+	Inputs    func() (files.Base, error) // copies of the inputs of runs that have not ended
 	Sessions  func() (Sessions, error)
 
 	// TierFor returns the tier for a run of a caller. asked is the tier that the request names; it may be empty. The error is an InvalidError if

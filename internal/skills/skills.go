@@ -18,7 +18,7 @@ import (
 
 // Store holds the skills of all users. It is safe for concurrent use.
 type Store struct {
-	base    *files.Base
+	base    files.Base
 	opt     Options
 	history func() (History, error) // nil: there is none
 	shared  contents                // contents of other users' skills
@@ -31,11 +31,16 @@ type Options struct {
 	Teams   map[string][]string // users of teams, by the name of the team
 	// Trusted are users whose shared skills need no review: versions.Everyone, team:NAME, user:ID or ID.
 	Trusted []string
+	// Files opens the files of the skills, by the path of a directory; nil means files.OpenBase.
+	Files func(dir string, o files.Options) (files.Base, error)
 }
 
-// Open opens the skills in a directory of the host, creating it if it does not exist.
+// Open opens the skills in a directory of the host, creating it if it does not exist, or where Options.Files opens them.
 func Open(dir string, limits files.Limits, o Options) (*Store, error) {
-	base, err := files.OpenBase(dir, files.Options{Limits: limits, Section: "skills", Durable: true, Reserved: files.SharedPrefix})
+	if o.Files == nil {
+		o.Files = files.OpenBase
+	}
+	base, err := o.Files(dir, files.Options{Limits: limits, Section: "skills", Durable: true, Reserved: files.SharedPrefix})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/answers"
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/bucket"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/childprogram"
 	"mcp-code-exec-harness/internal/config"
@@ -93,8 +94,9 @@ type Harness struct {
 	uses      func() (*task.Uses, error) // sessions in use by runs that belong to no task
 	tiers     *tiers.Set
 	skills    func() (*skills.Store, error)
-	workspace func() (*files.Base, error)
-	inputs    func() (*files.Base, error)
+	workspace func() (files.Base, error)
+	inputs    func() (files.Base, error)
+	objects   func() (*bucket.Bucket, error) // nil: files are in directories
 
 	opening sync.WaitGroup // waits for the goroutine of Warm
 
@@ -172,17 +174,20 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		return uses, nil
 	})
 	h.tiers = h.openTiers(ctx)
+	if cfg.Files.Bucket != "" {
+		h.objects = opened(h, "files.bucket", "a bucket that this machine reaches", func() (*bucket.Bucket, error) { return bucket.OpenVerified(ctx, bucket.Options(cfg.Files)) }, (*bucket.Bucket).Close)
+	}
 	h.skills = opened(h, "skills.dir", "a directory that you may write to", func() (*skills.Store, error) {
-		return skills.Open(cfg.Skills.Dir, limits(cfg.Skills.MaxBytes, cfg.Skills.MaxFiles), skills.Options{History: func() (skills.History, error) { return h.store() }, Teams: cfg.Auth.Teams, Trusted: cfg.Skills.Trusted})
+		o := skills.Options{History: func() (skills.History, error) { return h.store() }, Teams: cfg.Auth.Teams, Trusted: cfg.Skills.Trusted, Files: files.In(h.objects, "skills")}
+		return skills.Open(cfg.Skills.Dir, files.Limits{MaxBytes: int64(cfg.Skills.MaxBytes), MaxFiles: int64(cfg.Skills.MaxFiles)}, o)
 	}, (*skills.Store).Close)
-	h.workspace = opened(h, "workspace.dir", "a directory that you may write to", func() (*files.Base, error) {
-		limits := limits(cfg.Workspace.MaxBytes, cfg.Workspace.MaxFiles)
-		limits.MaxUserBytes = int64(cfg.Quotas.Workspace)
-		return files.OpenBase(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
-	}, (*files.Base).Close)
-	h.inputs = opened(h, "store.url", "a file in a directory that you may write to", func() (*files.Base, error) {
-		return files.OpenBase(filepath.Join(cfg.StateDir, "inputs"), files.Options{Limits: files.Limits{MaxUserBytes: int64(cfg.Quotas.Workspace)}, Section: "workspace"})
-	}, (*files.Base).Close)
+	h.workspace = opened(h, "workspace.dir", "a directory that you may write to", func() (files.Base, error) {
+		limits := files.Limits{MaxBytes: int64(cfg.Workspace.MaxBytes), MaxFiles: int64(cfg.Workspace.MaxFiles), MaxUserBytes: int64(cfg.Quotas.Workspace)}
+		return files.In(h.objects, "workspace")(cfg.Workspace.Dir, files.Options{Limits: limits, Section: "workspace"})
+	}, files.Base.Close)
+	h.inputs = opened(h, "store.url", "a file in a directory that you may write to", func() (files.Base, error) {
+		return files.In(h.objects, "inputs")(filepath.Join(cfg.StateDir, "inputs"), files.Options{Limits: files.Limits{MaxUserBytes: int64(cfg.Quotas.Workspace)}, Section: "workspace"})
+	}, files.Base.Close)
 	if cfg.Learning.Shapes {
 		shapes := h.catalog.KeepShapes(filepath.Join(cfg.StateDir, "shapes.json"), func(server string) bool {
 			return slices.ContainsFunc(cfg.MCPServers, func(s *config.MCPServer) bool { return s.Name == server })
@@ -222,6 +227,10 @@ func (h *Harness) openProbes() {
 		check := func(ctx context.Context) error { _, err := h.privacy.Check(ctx); return err }
 		h.probes = append(h.probes, part.NewProbe("vault", "runs with personal data fail, and tasks are continued when it is back", check))
 	}
+	if h.objects != nil {
+		check := func(ctx context.Context) error { return bucket.Check(ctx, h.objects) }
+		h.probes = append(h.probes, part.NewProbe("files", "programs have no skills, and calls that need files fail", check))
+	}
 	if h.cfg.Audit.Required {
 		h.probes = append(h.probes, part.NewProbe("audit", "no tool is called", func(context.Context) error { return h.out.Audit.Ready() }))
 	}
@@ -235,9 +244,7 @@ func (h *Harness) openPresence() {
 	h.presence = &approval.Presence{
 		Dir: h.cfg.StateDir, Records: func() (approval.Records, error) { return h.store() }, Wanted: h.cfg.Approvals.Confirm != "none", Now: h.out.Now,
 		Failed: func() {
-			h.out.audit(context.Background(), telemetry.Event{
-				Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": "wrong passphrase of approvals"},
-			})
+			h.out.audit(context.Background(), telemetry.Event{Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": "wrong passphrase of approvals"}})
 		},
 	}
 	h.out.Policy = policy.AskUntilConfirmed(h.out.Policy, h.Confirmation(), h.out.Logger)
@@ -276,14 +283,11 @@ func (h *Harness) openRuns() error {
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.out.Audit.Decided, Restored: h.out.Audit.Restored, Zones: guest.DescribeZone, Now: h.out.Now,
 			Answered: h.answered, Answers: &answers.Cache{Store: func() (answers.Store, error) { return h.store() }, Keys: h.keys, Now: h.out.Now},
-			Languages: h.cfg.Languages(),
-			Origins:   h.origins, History: func() (gate.History, error) { return h.store() },
+			Languages: h.cfg.Languages(), Origins: h.origins, History: func() (gate.History, error) { return h.store() },
 			ApprovalKey: part.Once(h.common.Getter("approvals.key", func() ([]byte, error) { return approval.Key(h.cfg.StateDir) })),
 		}),
-		Catalog: h.catalog, EnsureTools: h.EnsureTools,
-		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
-		Check: c.Check, Unavailable: h.servers.Unlisted,
-		Limits: runLimits(c),
+		Catalog: h.catalog, EnsureTools: h.EnsureTools, Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
+		Check: c.Check, Unavailable: h.servers.Unlisted, Limits: runLimits(c),
 		LimitsFor: func(user string, roles []auth.Role) run.Limits {
 			of, _ := h.cfg.LimitsFor(user, roles)
 			return runLimits(of)
@@ -319,7 +323,7 @@ func opened[T any](h *Harness, setting, to string, open func() (T, error), close
 	return part.Once(func() (T, error) {
 		opened, err := open()
 		if err != nil {
-			return opened, &part.UnavailableError{Err: err, Setting: setting, To: to}
+			return opened, part.Unavailable(err, setting, to)
 		}
 		h.atClose(func() error { return closer(opened) })
 		return opened, nil
@@ -331,10 +335,6 @@ func (h *Harness) atClose(do func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closers = append(h.closers, do)
-}
-
-func limits(size config.Size, count int) files.Limits {
-	return files.Limits{MaxBytes: int64(size), MaxFiles: int64(count)}
 }
 
 // Close ends servers and runners and closes the store. Runs must have ended before. When ctx ends, Close kills

@@ -165,8 +165,8 @@ func (w *world) serve(t *testing.T, tmp string) {
 	opt := runs.Options{
 		Store:  func() (runs.Store, error) { return store, nil },
 		Pool:   func(string) (*sandbox.Pool, error) { return w.pools.Load(), nil },
-		Skills: func() (*skills.Store, error) { return kept, nil }, Workspace: func() (*files.Base, error) { return workspace, nil },
-		Inputs:  func() (*files.Base, error) { return workspace, nil },
+		Skills: func() (*skills.Store, error) { return kept, nil }, Workspace: func() (files.Base, error) { return workspace, nil },
+		Inputs:  func() (files.Base, error) { return workspace, nil },
 		Gate:    gate.New(gate.Options{Catalog: known, Servers: s, Zones: zone, Now: time.Now}),
 		Catalog: known, EnsureTools: s.EnsureTools, Modules: program.NewCache(), Limits: limits, Now: time.Now, Metrics: telemetry.NewMetrics(),
 	}
