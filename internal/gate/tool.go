@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,6 +96,7 @@ func (t *toolCall) do(ctx context.Context) (json.RawMessage, *frame.Error) {
 		Input      json.RawMessage   `json:"input"`
 		Positional []json.RawMessage `json:"positional"`
 		Raw        bool              `json:"raw"`
+		skillCall
 	}
 	if err := decode(t.call.Args, &in); err != nil {
 		return nil, err
@@ -113,6 +115,10 @@ func (t *toolCall) do(ctx context.Context) (json.RawMessage, *frame.Error) {
 	args, err := tool.Arguments(in.Input, in.Positional)
 	if err != nil {
 		return nil, t.notCalled(tool.FullName(), err)
+	}
+	if tool.Content != "" {
+		in.changed = !bytes.Equal(args, in.Input)
+		return t.skill(ctx, tool, args, in.skillCall)
 	}
 	return t.send(ctx, tool, args, in.Raw)
 }
@@ -264,6 +270,9 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	tool, err := r.gate.opt.Catalog.ResolveIn(server, name)
 	if _, held := errors.AsType[*catalog.HeldError](err); err == nil || held {
 		return tool, err
+	}
+	if own, err := r.gate.opt.Catalog.Of(ctx, r.scope.User).ResolveIn(server, name); err == nil && own.Content != "" {
+		return own, nil
 	}
 	r.gate.opt.Servers.EnsureTools(ctx, r.scope.User)
 	tool, err = r.gate.opt.Catalog.ResolveIn(server, name)

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
@@ -19,6 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/skills"
 )
 
 // environment holds the files and modules of a run.
@@ -120,8 +122,13 @@ func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
 	if strings.HasPrefix(id, program.LocalRoot) {
 		return e.localModule(ctx, id)
 	}
+	return e.module(ctx, id, e.read)
+}
+
+// module returns the text of a module that read reads, with personal data hidden.
+func (e *environment) module(ctx context.Context, id string, read func(ctx context.Context, id string) ([]byte, error)) ([]byte, error) {
 	by := e.space.Hand(id)
-	text, err := e.read(ctx, id)
+	text, err := read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +141,38 @@ func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
 	}
 	hidden, err := hide(ctx, string(text), by.Given, pii.FromFile, rest)
 	return []byte(hidden), err
+}
+
+// skill compiles the promoted skill that is a tool. Its files are those of the checked content, also if they are written meanwhile. wrapped reports that the
+// skill's input is the member input of the tool's arguments.
+func (e *environment) skill(ctx context.Context, tool *catalog.Tool, charge func(time.Duration) error) (code *program.Loaded, wrapped bool, err error) {
+	saved, err := e.s.opt.Skills()
+	if err != nil {
+		return nil, false, err
+	}
+	f, err := saved.Function(ctx, e.user, tool)
+	if err != nil {
+		return nil, false, err
+	}
+	options := e.options(charge)
+	options.Resolver = skillFiles{e, f}
+	code, err = program.CompileModule(ctx, f.Path, "", options)
+	_, wrapped = f.Arguments()
+	return code, wrapped, err
+}
+
+// skillFiles resolves the modules of a promoted skill.
+type skillFiles struct {
+	*environment
+	f *skills.Function
+}
+
+// Module implements program.Resolver.
+func (s skillFiles) Module(ctx context.Context, id string) ([]byte, error) {
+	if id != s.f.Path && !strings.HasPrefix(id, s.f.Path+"/") {
+		return s.environment.Module(ctx, id)
+	}
+	return s.module(ctx, id, func(context.Context, string) ([]byte, error) { return s.f.Read(id) })
 }
 
 // read reads the text of a module.
@@ -175,6 +214,9 @@ func (e *environment) Server(ctx context.Context, name string) (frame.Module, er
 		return module, nil
 	}
 	module, err := e.s.opt.Catalog.Module(name)
+	if err != nil {
+		module, err = e.s.opt.Catalog.Of(ctx, e.user).Module(name)
+	}
 	if err != nil && e.servers == nil {
 		e.s.opt.EnsureTools(ctx, e.user)
 		module, err = e.s.opt.Catalog.Module(name)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
@@ -339,6 +340,13 @@ func (s *Service) spec(
 					locate.add(loaded.Map)
 				}
 				return loaded, err
+			},
+			Skill: func(ctx context.Context, tool *catalog.Tool, charge func(time.Duration) error) (*program.Loaded, bool, error) {
+				loaded, wrapped, err := env.skill(ctx, tool, charge)
+				if err == nil {
+					locate.add(loaded.Map)
+				}
+				return loaded, wrapped, err
 			},
 		}),
 	}

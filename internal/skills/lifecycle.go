@@ -252,33 +252,6 @@ func (s *Store) Demote(ctx context.Context, user, name string) error {
 	return history.SetSkillPromoted(ctx, user, key, nil)
 }
 
-// Promoted returns the promoted skills of a user that exist: their skills, and whether the content is the promoted one.
-func (s *Store) Promoted(ctx context.Context, user string) ([]Entry, error) {
-	history, err := s.openHistory()
-	if err != nil {
-		return nil, err
-	}
-	statuses, err := history.SkillStatuses(ctx, user)
-	if err != nil {
-		return nil, err
-	}
-	var promoted []Entry
-	for _, key := range slices.Sorted(maps.Keys(statuses)) {
-		if statuses[key].Promoted == nil {
-			continue
-		}
-		k, c, err := s.Content(user, "/skills/"+key)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		default:
-			promoted = append(promoted, entryOf(k, c.Digest(), nil, statuses[key]))
-		}
-	}
-	return promoted, nil
-}
-
 // Callable reports whether a skill has one function that a call means: the default export, or the only export.
 func (k *Skill) Callable() bool { return slices.Contains(k.Exports, "default") || len(k.Exports) == 1 }
 

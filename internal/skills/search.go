@@ -50,9 +50,24 @@ func (s *Store) Search(ctx context.Context, user, request string, limit int) (fo
 
 // usable describes the skills of other users that programs of a user may use, at most maxOthers.
 func (s *Store) usable(ctx context.Context, user string) (all []Skill, err error) {
+	err = s.eachUsed(ctx, user, func(o *Other) error {
+		c, err := s.used(ctx, o)
+		if err == nil {
+			if k := o.Describe(c); k.Problem == "" {
+				all = append(all, k)
+			}
+		}
+		return err
+	})
+	return all, err
+}
+
+// eachUsed calls visit for the skills of other users that programs of a user may use, at most maxOthers. The owners take turns. A skill that is gone is
+// passed over.
+func (s *Store) eachUsed(ctx context.Context, user string, visit func(o *Other) error) error {
 	others, err := s.Others(ctx, user, "")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	turns := map[string]int{}
 	turn := make([]int, len(others))
@@ -66,19 +81,12 @@ func (s *Store) usable(ctx context.Context, user string) (all []Skill, err error
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return turn[a] - turn[b] })
 	for _, i := range order[:min(len(order), maxOthers)] {
-		c, err := s.used(ctx, &others[i])
-		if err != nil {
-			var gone *files.Error
-			if errors.As(err, &gone) {
-				continue
-			}
-			return nil, err
-		}
-		if k := others[i].Describe(c); k.Problem == "" {
-			all = append(all, k)
+		var gone *files.Error
+		if err := visit(&others[i]); err != nil && !errors.As(err, &gone) {
+			return err
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // Rank returns the skills of a list that fit a request in words, the best first and at most limit.
