@@ -80,6 +80,9 @@ type Frame struct {
 	Refused bool `json:"refused,omitempty"`
 }
 
+// Skills is the name of the built-in server whose tools are the promoted skills of a user.
+const Skills = "skills"
+
 // Kind is the kind of a host call.
 type Kind string
 

@@ -158,7 +158,7 @@ type Scope struct {
 	// Skill compiles the promoted skill of the user that is the given tool, and charges the run for the time. wrapped reports that the skill's input is the
 	// member input of the arguments. The error says why the skill is not called: it has changed, or is not promoted any more.
 	Skill func(ctx context.Context, tool *catalog.Tool, charge func(used time.Duration) error) (code *program.Loaded, wrapped bool, err error)
-	Input    *input.Reader // input of the run; nil if it has none
+	Input *input.Reader // input of the run; nil if it has none
 	// InputFrom is the origin of values in the input.
 	InputFrom pii.Origin
 	Privacy   pii.Session // session of personal data in arguments and answers

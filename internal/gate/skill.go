@@ -19,10 +19,9 @@ const maxSkillDepth = 8
 
 // skillCall are the arguments of a call of a promoted skill beside its input.
 type skillCall struct {
-	Within []string `json:"within"` // skills in whose code the call is, the outermost first
-	Have   string   `json:"have"`   // digest of the code that the guest has under the name of the call
-
-	changed bool // the input differs from the one that the program wrote
+	within  []string // skills in whose code the call is, the outermost first
+	have    string   // digest of the code that the guest has under the name of the call
+	changed bool     // the input differs from the one that the program wrote
 }
 
 // skillCode is the answer to a call of a promoted skill. The guest executes the skill's function, in the realm of the program, so that all its calls go through
@@ -38,9 +37,9 @@ type skillCode struct {
 func (t *toolCall) skill(ctx context.Context, tool *catalog.Tool, shown json.RawMessage, in skillCall) (json.RawMessage, *frame.Error) {
 	name, r := tool.FullName(), t.run
 	t.name = name
-	if len(in.Within) >= maxSkillDepth {
+	if len(in.within) >= maxSkillDepth {
 		return nil, toolError(name, fmt.Sprintf("skills call each other more than %d deep: %s; a skill that calls itself has to end before that",
-			maxSkillDepth, strings.Join(append(in.Within, tool.Name), " > ")))
+			maxSkillDepth, strings.Join(append(in.within, tool.Name), " > ")))
 	}
 	verdict := r.judge(ctx, tool, shown, nil)
 	if verdict.Action == policy.Deny {
@@ -75,7 +74,7 @@ func (t *toolCall) skill(ctx context.Context, tool *catalog.Tool, shown json.Raw
 	if err != nil {
 		return nil, unmade(name, err)
 	}
-	if in.Have == tool.Content {
+	if in.have == tool.Content {
 		answer.Code = nil
 	}
 	if wrapped {

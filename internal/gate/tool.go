@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,7 +97,8 @@ func (t *toolCall) do(ctx context.Context) (json.RawMessage, *frame.Error) {
 		Input      json.RawMessage   `json:"input"`
 		Positional []json.RawMessage `json:"positional"`
 		Raw        bool              `json:"raw"`
-		skillCall
+		Within     []string          `json:"within"` // skills in whose code the call is, the outermost first
+		Have       string            `json:"have"`   // digest of the code of a skill that the guest has under the name of the call
 	}
 	if err := decode(t.call.Args, &in); err != nil {
 		return nil, err
@@ -117,8 +119,7 @@ func (t *toolCall) do(ctx context.Context) (json.RawMessage, *frame.Error) {
 		return nil, t.notCalled(tool.FullName(), err)
 	}
 	if tool.Content != "" {
-		in.changed = !bytes.Equal(args, in.Input)
-		return t.skill(ctx, tool, args, in.skillCall)
+		return t.skill(ctx, tool, args, skillCall{in.Within, in.Have, !bytes.Equal(args, in.Input)})
 	}
 	return t.send(ctx, tool, args, in.Raw)
 }
@@ -280,6 +281,8 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	switch {
 	case is && isRequest(server, name):
 		return nil, errNoNetwork
+	case is && ident.Fold(cmp.Or(server, strings.SplitN(name, "__", 2)[0])) == frame.Skills:
+		return nil, fmt.Errorf("there is no promoted skill %s: harness skills promote makes a skill of the user a function", strings.TrimPrefix(name, frame.Skills+"__"))
 	case is && unknown.Kind == "tool":
 		err = r.permitted(unknown)
 	}

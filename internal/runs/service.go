@@ -184,10 +184,14 @@ func New(opt Options) *Service {
 	if opt.MaxDetached > 0 {
 		detached = slots.Limits{All: opt.MaxDetached * shareOfAll, Each: opt.MaxDetached}
 	}
-	return &Service{
+	s := &Service{
 		opt: opt, detached: slots.New(detached, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), args: run.NewArgs(), decided: make(chan struct{}, 1), held: map[string]int{},
 		wrap: func(w journal.Writer) journal.Writer { return w },
 	}
+	if opt.Catalog != nil && opt.Skills != nil {
+		opt.Catalog.Own(s.functions)
+	}
+	return s
 }
 
 // roles returns the roles of a principal who asked for a run earlier.

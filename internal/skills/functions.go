@@ -12,22 +12,19 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/versions"
 )
-
-// Server is the name of the built-in server whose tools are a user's promoted skills.
-const Server = "skills"
 
 // Function is a promoted skill.
 type Function struct {
 	Entry
-	Tool    string // name of the tool in Server: "dedupe", "crm_dedupe"; "@ann.dedupe" for a skill that ann shares
 	Content Content
 	digest  string
 }
 
 // Functions returns the promoted skills of a user that exist, sorted by path, and after them those of other users that programs of the user may use and whose
-// owners have promoted them. No two have the same Tool.
+// owners have promoted them. No two have the same name, which is that of the tool: "dedupe", "crm/dedupe", "@ann/dedupe".
 func (s *Store) Functions(ctx context.Context, user string) (all []Function, err error) {
 	if s.history == nil {
 		return nil, nil
@@ -40,13 +37,12 @@ func (s *Store) Functions(ctx context.Context, user string) (all []Function, err
 	if err != nil {
 		return nil, err
 	}
-	add := func(k Skill, tool string, c Content, status versions.Status) *Function {
-		tool = strings.ReplaceAll(tool, "/", "_")
-		if slices.ContainsFunc(all, func(f Function) bool { return f.Tool == tool }) {
+	add := func(k Skill, c Content, status versions.Status) *Function {
+		if slices.ContainsFunc(all, func(f Function) bool { return f.Name == k.Name }) { // index.js and index.ts have one name
 			return nil
 		}
 		digest := c.Digest()
-		all = append(all, Function{entryOf(k, digest, nil, status), tool, c, digest})
+		all = append(all, Function{entryOf(k, digest, nil, status), c, digest})
 		return &all[len(all)-1]
 	}
 	for _, key := range slices.Sorted(maps.Keys(statuses)) {
@@ -59,7 +55,7 @@ func (s *Store) Functions(ctx context.Context, user string) (all []Function, err
 		case err != nil:
 			return nil, err
 		default:
-			add(k, k.Name, c, statuses[key])
+			add(k, c, statuses[key])
 		}
 	}
 	owners := map[string]map[string]versions.Status{}
@@ -78,8 +74,7 @@ func (s *Store) Functions(ctx context.Context, user string) (all []Function, err
 			return err
 		}
 		if k := o.Describe(c); k.Problem == "" && k.Callable() {
-			name := strings.Replace(k.Name, "/", ".", 1) // no name of an owner has a dot
-			if f := add(k, name, c, status); f != nil && !o.trusted {
+			if f := add(k, c, status); f != nil && !o.trusted {
 				f.Promoted = true // the user has reviewed this content
 			}
 		}
@@ -101,23 +96,23 @@ func (f *Function) Refusal() error {
 
 // ServerOf returns functions as the tools of a server; ok is false if there are none.
 func ServerOf(all []Function) (s catalog.Server, ok bool) {
-	s = catalog.Server{Name: Server, Description: "The user's promoted skills, as functions."}
+	s = catalog.Server{Name: frame.Skills, Description: "The user's promoted skills, as functions."}
 	for i := range all {
 		f := &all[i]
 		schema, _ := f.Arguments()
-		s.Tools = append(s.Tools, catalog.Tool{Name: f.Tool, Title: f.Title, Description: f.Description, InputSchema: schema, Content: f.digest})
+		s.Tools = append(s.Tools, catalog.Tool{Name: f.Name, Title: f.Title, Description: f.Description, InputSchema: schema, Content: f.digest})
 	}
 	return s, len(all) > 0
 }
 
-// Function returns the promoted skill of a user that is the given tool of Server. The error says why it is not called.
+// Function returns the promoted skill of a user that is the given tool. The error says why it is not called.
 func (s *Store) Function(ctx context.Context, user string, tool *catalog.Tool) (*Function, error) {
 	all, err := s.Functions(ctx, user)
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
-		if f := &all[i]; f.Tool == tool.Name {
+		if f := &all[i]; f.Name == tool.Name {
 			if err := f.Refusal(); err != nil {
 				return nil, err
 			}

@@ -61,7 +61,7 @@ func (c *Calls) Add(r *journal.Record) {
 			if c.skills == nil {
 				c.skills = map[int]began{}
 			}
-			c.skills[r.Answer.N] = began{Tool{Name("skills"), Name(skill.Name)}, call.at}
+			c.skills[r.Answer.N] = began{Tool{frame.Skills, Name(skill.Name)}, call.at}
 			return
 		}
 		c.count(call, r.Answer.Error != nil)

@@ -2,18 +2,13 @@ package wiring
 
 import (
 	"cmp"
-	"context"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"mcp-code-exec-harness/internal/catalog"
-	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/n8n"
-	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/upstream"
 )
 
@@ -116,19 +111,3 @@ func (h *Harness) credentials(c *config.MCPServer) (source credentials.Source, p
 
 // Logins returns the OAuth login of a server.
 func (h *Harness) Logins(server string) (*credentials.OAuth, error) { return h.logins.Of(server) }
-
-// ownTools returns a user's promoted skills as a server. An operator's server of this name takes its place.
-func (h *Harness) ownTools(ctx context.Context, user string) (catalog.Server, bool) {
-	if slices.ContainsFunc(h.cfg.MCPServers, func(s *config.MCPServer) bool { return ident.Fold(s.Name) == skills.Server }) {
-		return catalog.Server{}, false
-	}
-	saved, err := h.skills()
-	var all []skills.Function
-	if err == nil {
-		all, err = saved.Functions(ctx, user)
-	}
-	if err != nil {
-		h.out.Logger.WarnContext(ctx, "promoted skills cannot be read", "user", user, "error", err)
-	}
-	return skills.ServerOf(all)
-}

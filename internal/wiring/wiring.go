@@ -127,7 +127,6 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		origins = origin.NewMemory(origin.DefaultLimits)
 	}
 	h := &Harness{cfg: cfg, out: out, origins: origins, catalog: catalog.New(), logins: credentials.Logins{}, closers: closers}
-	h.catalog.Own(h.ownTools)
 	h.child = childprogram.New(out.CacheDir, process.SelfAt(out.Executable, out.Args...))
 	if cfg.Learning.Searches {
 		h.catalog.LearnUse(time.Now)
