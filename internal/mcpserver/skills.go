@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
@@ -114,7 +115,18 @@ func (s *Server) callPromoted(ctx context.Context, r *mcp.CallToolRequest) (_ *m
 		if err := entry.Refusal(); err != nil {
 			return refusal(runs.InvalidError(err.Error())), nil
 		}
-		return s.callSkill(ctx, r, &entry.Skill)
+		// Through the gate, so that rules about the tool hold and its calls are counted, unless the operator has a server of the same name.
+		tool, err := s.opt.Harness.Catalog().Of(ctx, s.caller(r.Extra).user).ResolveIn(frame.Skills, entry.Name)
+		if err != nil || tool.Content == "" {
+			return s.callSkill(ctx, r, &entry.Skill)
+		}
+		x := s.begin(ctx, r, false)
+		defer x.end()
+		out, failed, err := x.single(ctx, runs.CallOf("callMCPTool", tool.FullName(), r.Params.Arguments))
+		if failed != nil || err != nil {
+			return failed, err
+		}
+		return x.outcome(x.who.session(""), out), nil
 	}, true)(ctx, r)
 	return answer, true, err
 }
