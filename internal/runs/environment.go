@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -36,9 +37,10 @@ type environment struct {
 	local     fs.FS                   // the files beside the program; nil if there are none
 	runID     string
 
-	given *journal.Input // input of the run; nil if it has none
-	input *input.Reader
-	file  *os.File // file of the input
+	given  *journal.Input // input of the run; nil if it has none
+	input  *input.Reader
+	file   *os.File // file of the input
+	loaded sync.Map // paths of modules and of promoted skills below /skills that were loaded, as keys
 	// copied reports that a copy of the input may exist and has to be removed.
 	copied bool
 }
@@ -132,6 +134,7 @@ func (e *environment) module(ctx context.Context, id string, read func(ctx conte
 	if err != nil {
 		return nil, err
 	}
+	e.loaded.Store(id, true)
 	if e.space.Hand(id) != by { // the file has changed meanwhile
 		by = files.Hand{}
 	}
@@ -159,6 +162,26 @@ func (e *environment) skill(ctx context.Context, tool *catalog.Tool, charge func
 	code, err = program.CompileModule(ctx, f.Path, "", options)
 	_, wrapped = f.Arguments()
 	return code, wrapped, err
+}
+
+// skillsUsed returns the names of the skills of which something was loaded, as they are in the history, sorted.
+func (e *environment) skillsUsed(ctx context.Context) []string {
+	var names []string
+	for key := range e.loaded.Range {
+		id := key.(string)
+		if !strings.HasPrefix(id, "/skills/") {
+			continue
+		}
+		skill := id
+		for dir := path.Dir(id); dir != "/skills"; dir = path.Dir(dir) {
+			if _, err := e.space.ReadFile(ctx, dir+"/SKILL.md"); err == nil {
+				skill = dir
+			}
+		}
+		names = append(names, strings.TrimPrefix(skill, "/skills/"))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // skillFiles resolves the modules of a promoted skill.

@@ -47,6 +47,7 @@ type Request struct {
 	Written func([]files.Entry)
 	// Said are texts of the user, such as the task; Input is not among them. In these texts, tokens of the session stand for personal data.
 	Said    []string
+	Asked   string    // text of the task, with tokens in place of personal data; empty for a run without a task
 	Slot    *run.Slot // slot that the run of a task has got; nil for any other run
 	Observe func(run.Event)
 	// Progress, if not nil, receives what servers report about calls under way, from several goroutines.
@@ -90,7 +91,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return out, err
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
-	return s.live(ctx, spec)
+	return s.live(ctx, spec, env, req.Asked)
 }
 
 // tierFor calls Options.TierFor. If that is nil, tierFor returns the tier that was asked for.
@@ -253,7 +254,7 @@ func texts(start journal.Start) []string {
 }
 
 // live executes a run that is not a replay, and counts, traces and audits it.
-func (s *Service) live(ctx context.Context, spec *run.Spec) (*run.Outcome, error) {
+func (s *Service) live(ctx context.Context, spec *run.Spec, env *environment, asked string) (*run.Outcome, error) {
 	ctx = telemetry.WithUser(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.User, spec.Start.Session)
 	ctx, end := telemetry.StartRun(ctx, spec.Start.Run)
 	s.opt.Metrics.RunStarted()
@@ -265,8 +266,27 @@ func (s *Service) live(ctx context.Context, spec *run.Spec) (*run.Outcome, error
 			Type: telemetry.CodeExecution, Severity: telemetry.Low,
 			Details: map[string]any{"run": out.RunID, "status": out.Status, "calls": out.Calls},
 		})
+		s.used(context.WithoutCancel(ctx), out, env, asked)
 	}
 	return out, err
+}
+
+// used records which skills a run has used that has ended. A failure is logged: the run has ended all the same.
+func (s *Service) used(ctx context.Context, out *run.Outcome, env *environment, asked string) {
+	if out.Status != run.Succeeded && out.Status != run.Failed {
+		return
+	}
+	names := env.skillsUsed(ctx)
+	if len(names) == 0 {
+		return
+	}
+	saved, err := s.opt.Skills()
+	if err == nil {
+		err = saved.Use(ctx, env.user, names, out.Status == run.Succeeded, asked)
+	}
+	if err != nil {
+		s.opt.Logger.WarnContext(ctx, "the use of skills is not recorded", "run", out.RunID, "error", err)
+	}
 }
 
 // begin creates the start record and the journal of a run; compiled is nil for a program that could not be compiled.
@@ -319,6 +339,9 @@ func (s *Service) spec(
 	start journal.Start, records []journal.Record, env *environment, compiled *program.Compiled,
 	req Request,
 ) *run.Spec {
+	for _, m := range compiled.Program.Modules {
+		env.loaded.Store(m.ID, true)
+	}
 	limits := s.opt.Limits
 	json.Unmarshal(start.Limits, &limits) // begin wrote the limits; an early record has none
 	locate := &locator{compiled: compiled}

@@ -387,3 +387,15 @@ func (s *Store) Uses(ctx context.Context, user string) (map[string]versions.Uses
 	}
 	return history.SkillUses(ctx, user)
 }
+
+// Use stores that a run of a user has ended which used skills, by their names in the history.
+func (s *Store) Use(ctx context.Context, user string, names []string, succeeded bool, request string) error {
+	if s.history == nil {
+		return nil
+	}
+	history, err := s.history()
+	if err != nil {
+		return err
+	}
+	return history.UseSkills(ctx, user, names, succeeded, request)
+}
