@@ -261,3 +261,45 @@ func TestSkillCallsChecked(t *testing.T) {
 		t.Errorf("a single call: %+v, %v", single, err)
 	}
 }
+
+// TestSkillUses: a run that imports a skill or calls it counts as a use, and the request of its task finds the skill later in other words than its own, for the same
+// user only. A value in the request is a token.
+func TestSkillUses(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil)
+	saved, err := f.Skills()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"ann", "eve"} {
+		promote(t, saved, user, "q7", folder("q7", "export default (n) => { if (n < 0) throw new Error('no'); return 1 }"))
+	}
+	if err := saved.Put(t.Context(), "ann", "crm/one.ts", skills.Content{"one.ts": []byte("export const one = 1")}); err != nil {
+		t.Fatal(err)
+	}
+	const asked = "Who among our debtors is overdue? Mail to [EMAIL_1]."
+	for _, program := range []string{
+		"import q from '/skills/q7'\nimport { one } from '/skills/crm/one'\nreturn q(one)", "return await tools.skills.q7({})", "return (await import('/skills/q7')).default(-1)",
+	} {
+		if _, err := f.Runs().Execute(t.Context(), runs.Request{User: "ann", Code: program, Asked: asked}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	uses, err := saved.Uses(t.Context(), "ann")
+	if err != nil || len(uses) != 2 {
+		t.Fatalf("uses %+v, %v", uses, err)
+	}
+	if u := uses["q7"]; u.Runs != 3 || u.Failed != 1 || len(u.Requests) != 1 || u.Requests[0] != asked || uses["crm/one.ts"].Runs != 1 {
+		t.Errorf("uses %+v", uses)
+	}
+	for user, want := range map[string]int{"ann": 2, "eve": 0} {
+		found, _, err := saved.Search(t.Context(), user, "list the overdue debtors", 5)
+		if err != nil || len(found) != want {
+			t.Errorf("%s finds %d skills, %v", user, len(found), err)
+		}
+	}
+	all, err := saved.Overview(t.Context(), "ann")
+	if err != nil || len(all) != 2 || all[1].Uses == nil || all[1].Uses.Runs != 3 {
+		t.Errorf("overview %+v, %v", all, err)
+	}
+}
