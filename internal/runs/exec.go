@@ -91,7 +91,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return out, err
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
-	return s.live(ctx, spec, env, req.Asked)
+	return s.live(ctx, spec, env, req)
 }
 
 // tierFor calls Options.TierFor. If that is nil, tierFor returns the tier that was asked for.
@@ -254,10 +254,19 @@ func texts(start journal.Start) []string {
 }
 
 // live executes a run that is not a replay, and counts, traces and audits it.
-func (s *Service) live(ctx context.Context, spec *run.Spec, env *environment, asked string) (*run.Outcome, error) {
+func (s *Service) live(ctx context.Context, spec *run.Spec, env *environment, req Request) (*run.Outcome, error) {
 	ctx = telemetry.WithUser(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.User, spec.Start.Session)
 	ctx, end := telemetry.StartRun(ctx, spec.Start.Run)
 	s.opt.Metrics.RunStarted()
+	calls, code := shape{}, spec.Start.Source // the run drops it
+	if observe := spec.Observe; req.Task != "" {
+		spec.Observe = func(e run.Event) {
+			calls.add(e)
+			if observe != nil {
+				observe(e)
+			}
+		}
+	}
 	out, err := s.execute(ctx, spec)
 	s.opt.Metrics.RunEnded(out)
 	end(out)
@@ -266,26 +275,29 @@ func (s *Service) live(ctx context.Context, spec *run.Spec, env *environment, as
 			Type: telemetry.CodeExecution, Severity: telemetry.Low,
 			Details: map[string]any{"run": out.RunID, "status": out.Status, "calls": out.Calls},
 		})
-		s.used(context.WithoutCancel(ctx), out, env, asked)
+		s.used(context.WithoutCancel(ctx), out, env, req, calls.of(code))
 	}
 	return out, err
 }
 
-// used records which skills a run has used that has ended. A failure is logged: the run has ended all the same.
-func (s *Service) used(ctx context.Context, out *run.Outcome, env *environment, asked string) {
+// used records which skills a run has used that has ended, or else, for a task, the key of its program. A failure is logged: the run has ended all the same.
+func (s *Service) used(ctx context.Context, out *run.Outcome, env *environment, req Request, key string) {
 	if out.Status != run.Succeeded && out.Status != run.Failed {
 		return
 	}
 	names := env.skillsUsed(ctx)
-	if len(names) == 0 {
-		return
-	}
 	saved, err := s.opt.Skills()
-	if err == nil {
-		err = saved.Use(ctx, env.user, names, out.Status == run.Succeeded, asked)
+	switch {
+	case err != nil:
+	case len(names) > 0:
+		err = saved.Use(ctx, env.user, names, out.Status == run.Succeeded, req.Asked)
+	case key != "" && out.Status == run.Succeeded:
+		_, err = stored(s, func(store Store) (struct{}, error) {
+			return struct{}{}, store.KeepProgram(ctx, env.user, key, req.Task, out.RunID)
+		})
 	}
 	if err != nil {
-		s.opt.Logger.WarnContext(ctx, "the use of skills is not recorded", "run", out.RunID, "error", err)
+		s.opt.Logger.WarnContext(ctx, "what a run has used is not recorded", "run", out.RunID, "error", err)
 	}
 }
 

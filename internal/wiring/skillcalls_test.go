@@ -1,6 +1,7 @@
 package wiring_test
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/usage"
 	"mcp-code-exec-harness/internal/versions"
 )
@@ -301,5 +303,47 @@ func TestSkillUses(t *testing.T) {
 	all, err := saved.Overview(t.Context(), "ann")
 	if err != nil || len(all) != 2 || all[1].Uses == nil || all[1].Uses.Runs != 3 {
 		t.Errorf("overview %+v, %v", all, err)
+	}
+}
+
+// TestRepeats: the first task whose program does nearly what that of an earlier task of the same user did says so, once, unless the program came from a skill.
+func TestRepeats(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, "up")
+	f := setup(t, nil, up.entry)
+	saved, err := f.Skills()
+	if err != nil {
+		t.Fatal(err)
+	}
+	promote(t, saved, "ann", "two", folder("two", "export default async () => { await tools.up.read({ s: 1 }); return tools.up.put({ s: 2 }) }"))
+	const two = "const r = await tools.up.read({ n: %d })\nawait callMCPTool('up__put', { n: r.n, of: '%[1]d' })"
+	const one = "return (await tools.up.read({ q: 'of %d' })).q // number %[1]d"
+	for i, step := range []struct{ user, program, repeats string }{
+		{"ann", fmt.Sprintf(two, 1), ""},
+		{"eve", fmt.Sprintf(two, 2), ""},
+		{"ann", fmt.Sprintf(two, 3) + "\nthrow new Error('failed')", ""},
+		{"ann", "// in other words\nconst first = await tools.up.read({ n: 7 }); const second = await tools.up.put({ of: 1, n: first.n }); return second", "task_0"},
+		{"ann", fmt.Sprintf(two, 5), ""},
+		{"ann", fmt.Sprintf(one, 6), ""},
+		{"ann", "return (await tools.up.read({ q: 'x' })).q.length", ""},
+		{"ann", fmt.Sprintf(one, 8), "task_5"},
+		{"ann", "await tools.up.read({ n: 1 }); await tools.up.put({ m: 1 })", ""},
+		{"ann", "await tools.skills.two({})", ""},
+		{"ann", "return await (await import('/skills/two')).default()", ""},
+		{"ann", "return 1 + 1", ""},
+		{"ann", "return 1 + 1", ""},
+	} {
+		id := fmt.Sprint("task_", i)
+		out, err := f.Runs().Execute(t.Context(), runs.Request{User: step.user, Task: id, Code: step.program})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Runs().Repeats(t.Context(), task.Task{ID: id, UserID: step.user, Status: task.Succeeded})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (got == nil) != (step.repeats == "") || got != nil && (got.Task != step.repeats || got.Run != out.RunID) {
+			t.Errorf("%s repeats %+v, want %q", id, got, step.repeats)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/versions"
 )
 
@@ -79,8 +80,14 @@ func (s *Store) SkillUses(ctx context.Context, user string) (_ map[string]versio
 	return all, err
 }
 
-// purgeRequests deletes the requests from before a time, as the tasks that they are the texts of.
+// purgeRequests deletes the requests and the programs from before a time, as the tasks that they are of.
 func (s *Store) purgeRequests(ctx context.Context, before time.Time) error {
+	for n := purgeRuns; n == purgeRuns; {
+		var err error
+		if n, err = s.purgeStep(ctx, "DELETE FROM task_programs WHERE (user, key) IN (SELECT user, key FROM task_programs WHERE created < ? LIMIT ?)", before, purgeRuns); err != nil {
+			return err
+		}
+	}
 	for more := true; more; {
 		if err := s.write(ctx, 0, func(c *conn) {
 			var user, name string
@@ -94,4 +101,28 @@ func (s *Store) purgeRequests(ctx context.Context, before time.Time) error {
 		}
 	}
 	return nil
+}
+
+// maxPrograms is the maximum number of programs of a user that are compared with later ones.
+const maxPrograms = 1000
+
+// KeepProgram stores the program of a task's run under a key, or, if an earlier task of the user has one with this key, that this task is the first to repeat it.
+func (s *Store) KeepProgram(ctx context.Context, user, key, task, run string) (err error) {
+	defer wrap(&err, "store the program of a task")
+	now := s.now().UnixMicro()
+	return s.write(ctx, 0, func(c *conn) {
+		c.exec(`INSERT INTO task_programs (user, key, task, created) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (user, key) DO UPDATE SET
+			again = ?3, run = ?5, created = ?4 WHERE task_programs.again = '' AND task_programs.task <> ?3`, user, key, task, now, run)
+		c.exec(`DELETE FROM task_programs WHERE user = ?1 AND key IN (SELECT key FROM task_programs WHERE user = ?1 ORDER BY created DESC LIMIT 1000 OFFSET ?2)`, user, maxPrograms)
+	})
+}
+
+// RepeatedProgram returns the earlier task whose program a task was the first to repeat; nil if there is none.
+func (s *Store) RepeatedProgram(ctx context.Context, user, id string) (found *task.Repeat, err error) {
+	defer wrap(&err, "look for a repeated program")
+	err = s.each(ctx, "SELECT task, run FROM task_programs WHERE user = ? AND again = ? AND again <> '' LIMIT 1", []any{user, id}, func(row scanner) error {
+		found = &task.Repeat{}
+		return row.Scan(&found.Task, &found.Run)
+	})
+	return found, err
 }

@@ -12,3 +12,17 @@ CREATE TABLE skill_uses (
 ) WITHOUT ROWID;
 CREATE INDEX skill_uses_last ON skill_uses (user, last);
 CREATE INDEX skill_uses_asked ON skill_uses (asked) WHERE asked IS NOT NULL;
+
+-- Programs of tasks, to notice tasks that repeat an earlier one.
+CREATE TABLE task_programs (
+    user    TEXT    NOT NULL,
+    key     TEXT    NOT NULL,             -- hash of what the program calls, or of its text
+    task    TEXT    NOT NULL,             -- id of the first task
+    again   TEXT    NOT NULL DEFAULT '',  -- id of the first later task with this program
+    run     TEXT    NOT NULL DEFAULT '',  -- id of the run of that one
+    created INTEGER NOT NULL,             -- microseconds since the Unix epoch
+    PRIMARY KEY (user, key)
+) WITHOUT ROWID;
+CREATE INDEX task_programs_again ON task_programs (user, again) WHERE again <> '';
+CREATE INDEX task_programs_of ON task_programs (user, created);
+CREATE INDEX task_programs_created ON task_programs (created);
