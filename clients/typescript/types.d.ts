@@ -217,6 +217,7 @@ export interface JournalAnswer {
   n: number
   notes?: string[]
   now: number
+  skill?: boolean
   tokens?: Record<string, any>
   value?: any
 }
@@ -817,6 +818,8 @@ export interface Task {
   message?: string
   model?: string
   output?: any
+  /** The earlier task whose program this one has repeated. */
+  repeats?: TaskRepeat
   runAt?: string
   runs: string[]
   sessionId: string
@@ -855,6 +858,11 @@ export interface TaskList {
   next?: string
   /** Without context and logs, which GET /v1/tasks/{id} has. */
   tasks: Task[]
+}
+
+export interface TaskRepeat {
+  run: string
+  task: string
 }
 
 export interface TaskRequest {

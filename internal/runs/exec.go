@@ -280,7 +280,7 @@ func (s *Service) live(ctx context.Context, spec *run.Spec, env *environment, re
 	return out, err
 }
 
-// used records which skills a run has used that has ended, or else, for a task, the key of its program. A failure is logged: the run has ended all the same.
+// used records the skills that an ended run has used, or else, for a task, the key of its program. It logs a failure, which is none of the run.
 func (s *Service) used(ctx context.Context, out *run.Outcome, env *environment, req Request, key string) {
 	if out.Status != run.Succeeded && out.Status != run.Failed {
 		return

@@ -51,7 +51,7 @@ func callShape(c *journal.Call) string {
 		Server string          `json:"server"`
 		Input  json.RawMessage `json:"input"`
 	}
-	_ = json.Unmarshal(c.Args, &in) // what the guest wrote; other arguments have no names
+	_ = json.Unmarshal(c.Args, &in) // positional arguments have no names
 	var names []string
 	if len(in.Input) > 0 && in.Input[0] == '{' {
 		for name := range jsontext.Members(in.Input) {

@@ -102,7 +102,7 @@ func (s *Store) eachUsed(ctx context.Context, user string, visit func(o *Other) 
 func Rank(list []Skill, uses map[string]versions.Uses, request string, limit int) (found []Skill) {
 	worked := func(k *Skill) int { return uses[k.key()].Runs - uses[k.key()].Failed }
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b Skill) int { return worked(&b) - worked(&a) }) // of two that fit equally well, the first one wins
+	slices.SortStableFunc(list, func(a, b Skill) int { return worked(&b) - worked(&a) }) // the index puts the first of two equal ones first
 	docs := make([]search.Doc, len(list))
 	for i, k := range list {
 		docs[i] = search.Doc{

@@ -22,7 +22,7 @@ type Doc struct {
 	Description string
 	Params      string // names and descriptions of the parameters
 	Context     string // description of the server
-	Requests    string // what the user asked for when programs used it
+	Requests    string // requests of the user in which programs used it
 }
 
 // fields has the weight of each field and its usual length in terms. The lengths were measured over real servers and are constant, so that a segment does
