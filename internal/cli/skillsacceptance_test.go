@@ -117,3 +117,29 @@ func TestSkillOfATask(t *testing.T) {
 		t.Errorf("rolled back: %s", r.stdout)
 	}
 }
+
+// TestPromotedToolIsDecided: a rule about the function of a skill holds for the tool of MCP clients too.
+func TestPromotedToolIsDecided(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "policy: {rules: [{tools: skills__one, action: allow}]}\n")
+	f.write("one.js", "/** Says one. */\nexport default () => 1\n")
+	f.run("files", "put", "/skills", "one.js", "one.js").want(0)
+	f.run("skills", "promote", "one", "--untested").want(0)
+	call := func() string {
+		g := f.gateway(nil)
+		got, err := g.CallTool(t.Context(), &mcp.CallToolParams{Name: "skill_one", Arguments: map[string]any{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(got)
+		return string(text)
+	}
+	if got := call(); strings.Contains(got, "isError") {
+		t.Errorf("allowed: %s", got)
+	}
+	f.write("harness.yaml", "policy: {rules: [{tools: skills__one, action: deny, reason: not here}]}\n")
+	if got := call(); !strings.Contains(got, "denies skills__one: not here") {
+		t.Errorf("denied: %s", got)
+	}
+}
