@@ -217,6 +217,7 @@ export interface JournalAnswer {
   n: number
   notes?: string[]
   now: number
+  skill?: boolean
   tokens?: Record<string, any>
   value?: any
 }
@@ -922,6 +923,8 @@ export interface Task {
   message?: string
   model?: string
   output?: any
+  /** The earlier task whose program this one has repeated. */
+  repeats?: TaskRepeat
   runAt?: string
   runs: string[]
   sessionId: string
@@ -1162,6 +1165,11 @@ export interface TaskQueuedData {
   /** When work on it begins; no time: at once. */
   runAt: any
   sessionId: string
+}
+
+export interface TaskRepeat {
+  run: string
+  task: string
 }
 
 export interface TaskRequest {

@@ -49,7 +49,8 @@ type Program struct {
 	Roles     []auth.Role // roles of the principal at the time of the request; nil if unknown
 	Began     time.Time   // start of the task
 	// Said are the texts that the user wrote: the task, its context, and the earlier tasks of the session.
-	Said []string
+	Said  []string
+	Asked string // text of the task
 	// Observe receives the events of the run in order, recorded ones first, until Execute returns. It must not block.
 	Observe func(run.Event)
 	// Progress receives the progress reports of servers about calls in flight, from several goroutines. It must not block.

@@ -25,15 +25,17 @@ func NewCatalog(c *catalog.Catalog, ready func(ctx context.Context, user string)
 
 func (t *tools) Search(ctx context.Context, user, query string, limit int) (string, error) {
 	t.ready(ctx, user)
-	return modelview.Hits(query, t.catalog.Search(ctx, user, query, cmp.Or(limit, defaultHits)), t.catalog.Servers()), context.Cause(ctx)
+	known := t.catalog.Of(ctx, user)
+	return modelview.Hits(query, known.Search(ctx, user, query, cmp.Or(limit, defaultHits)), known.Servers()), context.Cause(ctx)
 }
 
 func (t *tools) Details(ctx context.Context, user string, names []string) (string, error) {
 	t.ready(ctx, user)
 	var found []*catalog.Details
 	var problems []error
+	known := t.catalog.Of(ctx, user)
 	for _, name := range names {
-		d, err := t.catalog.For(user).Details(name)
+		d, err := known.Details(name)
 		if err != nil {
 			problems = append(problems, err)
 			continue

@@ -77,7 +77,7 @@ func (w *work) carryOut(
 	})
 	seen.stream = w.log.Report
 	p.User, p.Session, p.Observe, p.Progress, p.Task = w.task.UserID, w.task.SessionID, seen.observe, seen.report, w.task.ID
-	p.Principal, p.Roles, p.Said = w.task.Principal, w.task.Roles, w.said()
+	p.Principal, p.Roles, p.Said, p.Asked = w.task.Principal, w.task.Roles, w.said(), w.task.Task
 	if w.task.StartedAt != nil {
 		p.Began = *w.task.StartedAt
 	}

@@ -23,6 +23,9 @@ type SkillName struct {
 // SkillVersions lists the versions of a skill, the newest first.
 type SkillVersions struct {
 	Versions []versions.Version `json:"versions"`
+	Tested   *versions.Tested   `json:"tested,omitempty" doc:"Result of the last tests; absent: never tested."`
+	Promoted *versions.Promoted `json:"promoted,omitempty" doc:"The promotion to a tool; absent: not promoted."`
+	Uses     *versions.Uses     `json:"uses,omitempty" doc:"How programs of the user have used it; absent: none has."`
 }
 
 // RestoreSkill names a version of a skill.
@@ -65,7 +68,11 @@ func (a *API) addSkillLife() {
 			return nil, skillProblem(err)
 		}
 		all, err := saved.Versions(ctx, user, key)
-		return &body[SkillVersions]{SkillVersions{list(all)}}, err
+		if err != nil {
+			return nil, err
+		}
+		status, uses, err := saved.Status(ctx, user, key)
+		return &body[SkillVersions]{SkillVersions{list(all), status.Tested, status.Promoted, uses}}, err
 	})
 	operation(a, endpoint{
 		"restoreSkill", "POST /v1/skill-versions/restore", tag, http.StatusOK, "Make a version the content of a skill again",

@@ -147,6 +147,9 @@ func (a *API) addTasks() {
 		if err == nil {
 			t, err = a.shownTask(ctx, t)
 		}
+		if err == nil {
+			t.Repeats, err = a.opt.Harness.Runs().Repeats(ctx, t)
+		}
 		return &body[task.Task]{t}, err
 	})
 

@@ -43,9 +43,10 @@ func (a *API) addTools() {
 	) (*body[ToolList], error) {
 		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
 		out := &body[ToolList]{ToolList{[]ToolLine{}}}
-		for _, t := range a.opt.Harness.Catalog().Tools() {
+		tools := a.opt.Harness.Catalog().Of(ctx, known(ctx))
+		for _, t := range tools.Tools() {
 			if in.Server == "" || in.Server == t.Server {
-				out.Body.Tools = append(out.Body.Tools, ToolLine{t.FullName(), t.Server, t.Description, a.opt.Harness.Catalog().Call(t)})
+				out.Body.Tools = append(out.Body.Tools, ToolLine{t.FullName(), t.Server, t.Description, tools.Call(t)})
 			}
 		}
 		return out, nil
@@ -59,7 +60,7 @@ func (a *API) addTools() {
 	},
 	) (*body[ToolHits], error) {
 		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
-		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(ctx, known(ctx), in.Query, in.Limit))}}, nil
+		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Of(ctx, known(ctx)).Search(ctx, known(ctx), in.Query, in.Limit))}}, nil
 	})
 
 	operation(a, endpoint{
@@ -69,7 +70,7 @@ func (a *API) addTools() {
 	},
 	) (*body[*catalog.Details], error) {
 		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
-		details, err := a.opt.Harness.Catalog().For(known(ctx)).Reviewed(in.Name)
+		details, err := a.opt.Harness.Catalog().Of(ctx, known(ctx)).Reviewed(in.Name)
 		if err == nil && a.opt.Destinations != nil {
 			details.Destinations = a.opt.Destinations(details.Name, details.Destinations)
 		}
@@ -83,7 +84,7 @@ func (a *API) addTools() {
 	},
 	) (*body[ToolOutline], error) {
 		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
-		arguments, answer, err := a.opt.Harness.Catalog().For(known(ctx)).Outlines(in.Name)
+		arguments, answer, err := a.opt.Harness.Catalog().Of(ctx, known(ctx)).Outlines(in.Name)
 		return &body[ToolOutline]{ToolOutline{arguments, answer}}, err
 	})
 
@@ -110,7 +111,7 @@ func (a *API) types(ctx context.Context, in *struct {
 	a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
 	var types string
 	var err error
-	if tools := a.opt.Harness.Catalog().For(known(ctx)); in.Server != "" {
+	if tools := a.opt.Harness.Catalog().Of(ctx, known(ctx)); in.Server != "" {
 		types, err = tools.ServerDeclaration(in.Server)
 	} else {
 		types = tools.Declarations()

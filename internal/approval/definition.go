@@ -20,6 +20,7 @@ type Definition struct {
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
+	Content      string          `json:"content,omitempty" doc:"Digest of the code, for a skill."`
 }
 
 // Hash returns a hash of the definition. If the hash of a tool's definition differs from the earlier one, the tool has changed. White space and the

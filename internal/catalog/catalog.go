@@ -34,9 +34,10 @@ type Catalog struct {
 	now       atomic.Pointer[snapshot]
 	changed   atomic.Pointer[chan struct{}] // closed by the next change
 	checks    *slots.Slots                  // slots for expensive validations
-	shapes    shapes                        // learned shapes of answers
+	shapes    *shapes                       // learned shapes of answers
 	usage     *usage                        // tools that users called after searches; nil if this is not recorded
 	computing *slots.Computing              // limit on simultaneous searches of users; nil if there is none
+	own       *own                          // tools that only one user has; nil if there are none
 }
 
 // Compute sets the limit on simultaneous searches of users. The caller must call Compute before any search.
@@ -44,7 +45,7 @@ func (c *Catalog) Compute(turns *slots.Computing) { c.computing = turns }
 
 // New returns an empty catalog.
 func New() *Catalog {
-	c := &Catalog{checks: slots.New(slots.Limits{All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1}, "inputs", "checked")}
+	c := &Catalog{shapes: &shapes{}, checks: slots.New(slots.Limits{All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1}, "inputs", "checked")}
 	c.now.Store(newSnapshot(nil))
 	c.changed.Store(new(make(chan struct{})))
 	return c

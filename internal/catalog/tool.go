@@ -33,6 +33,8 @@ type Tool struct {
 	InputSchema  json.RawMessage // JSON Schema of the input object; empty if anything is allowed
 	OutputSchema json.RawMessage // JSON Schema of structuredContent; empty if unknown
 	Annotations  Annotations
+	// Content is the digest of the code of a skill, which the caller executes itself; empty for a tool that its server executes.
+	Content string
 
 	derived *derived // values computed from the definition; nil for a tool outside of a catalog: get then computes them at each use
 }

@@ -246,6 +246,14 @@ func (a *app) taskEnded(t task.Task) error {
 	if err != nil {
 		return err
 	}
+	if t.Repeats, err = a.opened.Runs().Repeats(context.Background(), t); err != nil {
+		return err
+	}
+	defer func() {
+		if t.Repeats != nil && !a.flags.JSON {
+			fmt.Fprintf(a.Stderr, "This task ran the same program as %s; `harness skills new NAME --from %s` keeps it.\n", t.Repeats.Task, t.Repeats.Run)
+		}
+	}()
 	text := t.Text
 	if text != "" {
 		text += "\n"

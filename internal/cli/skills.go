@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/versions"
 )
 
 type skillsCmd struct {
@@ -69,7 +71,7 @@ func (c *skillsListCmd) Run(ctx context.Context, a *app, saved *skills.Store) er
 		return err
 	}
 	none := fmt.Sprintf("user %s has no skills; harness skills new makes one of a run, and programs save them with fs.writeFile('/skills/NAME.js', …)", c.User)
-	return answerShort(a, all, all, none, "SKILL\tVERSION\tTESTS\tPATH\tDESCRIPTION", func(s skills.Entry) string {
+	return answerShort(a, all, all, none, "SKILL\tVERSION\tTESTS\tRUNS\tPATH\tDESCRIPTION", func(s skills.Entry) string {
 		description := s.Description
 		if s.Problem != "" {
 			description = "problem: " + s.Problem
@@ -84,8 +86,19 @@ func (c *skillsListCmd) Run(ctx context.Context, a *app, saved *skills.Store) er
 		if s.Shared != nil {
 			result = stateText(s.Shared)
 		}
-		return s.Name + "\t" + version + "\t" + result + "\t" + s.Path + "\t" + cut(firstLine(description), shownText)
+		return s.Name + "\t" + version + "\t" + result + "\t" + usesText(s.Uses) + "\t" + s.Path + "\t" + cut(firstLine(description), shownText)
 	})
+}
+
+// usesText says how many runs have used a skill.
+func usesText(u *versions.Uses) string {
+	switch {
+	case u == nil:
+		return ""
+	case u.Failed == 0:
+		return fmt.Sprint(u.Runs)
+	}
+	return fmt.Sprintf("%d, %d failed", u.Runs, u.Failed)
 }
 
 type skillsShowCmd struct {
@@ -109,6 +122,9 @@ func (c *skillsShowCmd) Run(ctx context.Context, a *app, saved *skills.Store) er
 		return a.json(map[string]any{"skill": entry, "text": text, "resources": content.Files()})
 	}
 	fmt.Fprintf(a.Stdout, "%s\n%s\n", entry.Path, entry.Description)
+	if u := entry.Uses; u != nil {
+		fmt.Fprintf(a.Stdout, "runs: %s, the latest at %s\n", usesText(u), u.Last.Format(time.DateTime))
+	}
 	for _, w := range entry.Warnings {
 		fmt.Fprintf(a.Stdout, "note: %s\n", w)
 	}

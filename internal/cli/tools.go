@@ -46,10 +46,10 @@ type toolLine struct {
 	Description string `json:"description"`
 }
 
-func (c *toolsListCmd) Run(a *app, h catalogued) error {
+func (c *toolsListCmd) Run(ctx context.Context, a *app, h catalogued) error {
 	defer a.warnServers(h.harness)
 	lines := []toolLine{}
-	tools, err := matching(h.Catalog().Tools(), c.Match)
+	tools, err := matching(h.Catalog().Of(ctx, runs.DefaultUser).Tools(), c.Match)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (c *toolsSearchCmd) check() error {
 }
 
 func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
-	hits := h.Catalog().Search(ctx, runs.DefaultUser, strings.Join(c.Query, " "), c.Limit)
+	hits := h.Catalog().Of(ctx, runs.DefaultUser).Search(ctx, runs.DefaultUser, strings.Join(c.Query, " "), c.Limit)
 	a.warnServers(h.harness)
 	if a.flags.JSON {
 		return a.json(list(hits))
@@ -122,7 +122,7 @@ type toolsShowCmd struct {
 }
 
 func (c *toolsShowCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catalogued) error {
-	details, err := h.Catalog().For(runs.DefaultUser).Reviewed(c.Name)
+	details, err := h.Catalog().Of(ctx, runs.DefaultUser).Reviewed(c.Name)
 	if err != nil {
 		return unknown(h.harness, err)
 	}
@@ -142,7 +142,7 @@ type toolsTypesCmd struct {
 }
 
 func (c *toolsTypesCmd) Run(ctx context.Context, a *app, h catalogued) (err error) {
-	known := h.Catalog().For(runs.DefaultUser)
+	known := h.Catalog().Of(ctx, runs.DefaultUser)
 	text := known.Declarations()
 	if c.Server != "" {
 		if text, err = known.ServerDeclaration(c.Server); err != nil {
@@ -206,7 +206,7 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h harness) error {
 		return err
 	}
 	if out.Error != nil && out.Status == run.Failed {
-		if _, err := h.Catalog().Resolve(c.Name); err != nil {
+		if _, err := h.Catalog().Of(ctx, c.User).Resolve(c.Name); err != nil {
 			return unknown(h, err)
 		}
 		// The position refers to the program that this command has made.

@@ -52,6 +52,7 @@ type Frame struct {
 	Exact  bool            `json:"exact,omitempty"`
 	Beside json.RawMessage `json:"beside,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`
+	Skill  bool            `json:"skill,omitempty"`
 	// Start and Answer: an entry for each type of token that the program gets from a source for the first time. It maps the type to the source
 	// and the place of the first token (see run.Told). From then on, the guest warns the program about operations on tokens that cannot work.
 	Tokens map[string]string `json:"tokens,omitempty"`
@@ -79,6 +80,9 @@ type Frame struct {
 	Refused bool `json:"refused,omitempty"`
 }
 
+// Skills is the name of the built-in server whose tools are the promoted skills of a user.
+const Skills = "skills"
+
 // Kind is the kind of a host call.
 type Kind string
 
@@ -93,6 +97,7 @@ const (
 	Intl     Kind = "intl"     // time zones
 	PII      Kind = "pii"      // functions of the global pii, which answer questions about tokens
 	InputOf  Kind = "input"    // parts of the run's input
+	Skill    Kind = "skill"    // report that a skill that was called as a tool has ended
 )
 
 // Program is compiled code, ready for any runner.

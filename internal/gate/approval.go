@@ -45,7 +45,7 @@ func (t *toolCall) approve(
 	if err != nil {
 		return "", t.notCalled(name, err)
 	}
-	a := tool.Annotations
+	a := claims(tool)
 	ask := approval.Call{
 		Tool: name, Args: journal.Canonical(shown), Reason: v.Reason, Binding: is,
 		ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(), Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(),
@@ -94,7 +94,7 @@ func Definition(tool *catalog.Tool) string {
 	annotations, _ := json.Marshal(tool.Annotations) // strings and booleans always encode
 	return approval.Definition{
 		Tool: tool.FullName(), Title: tool.Title, Description: tool.Description,
-		InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema, Annotations: annotations,
+		InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema, Annotations: annotations, Content: tool.Content,
 	}.Hash()
 }
 

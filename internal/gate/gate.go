@@ -155,7 +155,10 @@ type Scope struct {
 	MaxValue int    // maximum bytes of an answer; a larger answer becomes a file
 	Files    Files
 	Modules  Modules
-	Input    *input.Reader // input of the run; nil if it has none
+	// Skill compiles the promoted skill of the user that is the given tool, and charges the run for the time. wrapped reports that the skill's input is the
+	// member input of the arguments. The error says why the skill is not called: it has changed, or is not promoted any more.
+	Skill func(ctx context.Context, tool *catalog.Tool, charge func(used time.Duration) error) (code *program.Loaded, wrapped bool, err error)
+	Input *input.Reader // input of the run; nil if it has none
 	// InputFrom is the origin of values in the input.
 	InputFrom pii.Origin
 	Privacy   pii.Session // session of personal data in arguments and answers
@@ -255,6 +258,8 @@ func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 		return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
 			return r.load(ctx, c.Args, call)
 		}
+	case frame.Skill:
+		return answer(func(context.Context) (json.RawMessage, *frame.Error) { return json.RawMessage("null"), nil })
 	case frame.Intl:
 		return answer(func(context.Context) (json.RawMessage, *frame.Error) { return r.zone(c.Args) })
 	}
@@ -328,7 +333,7 @@ func cancelled() *frame.Error {
 // catalog answers programs' questions about tools.
 func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error) {
 	r.gate.opt.Servers.EnsureTools(ctx, r.scope.User)
-	answer, err := r.gate.opt.Catalog.Answer(ctx, r.scope.User, name, args)
+	answer, err := r.gate.opt.Catalog.Of(ctx, r.scope.User).Answer(ctx, r.scope.User, name, args)
 	if err != nil {
 		return nil, toolError("", err.Error())
 	}

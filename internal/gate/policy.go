@@ -63,12 +63,28 @@ func (r *Run) decide(c policy.Call) policy.Verdict {
 }
 
 func (r *Run) policyCall(tool *catalog.Tool, args json.RawMessage) policy.Call {
-	a := tool.Annotations
+	a := claims(tool)
 	return policy.Call{
 		Server: tool.Server, Tool: tool.FullName(), ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(),
 		Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(), User: r.scope.User, Roles: r.scope.Roles, Sandbox: r.scope.Tier, Args: args,
-		Destinations: tool.Destinations(),
+		Destinations: destinations(tool),
 	}
+}
+
+// claims returns the annotations by which policy decides. The call of a skill changes nothing and sends nothing: the skill's own calls are decided each for
+// itself.
+func claims(tool *catalog.Tool) catalog.Annotations {
+	if tool.Content != "" {
+		return catalog.Annotations{ReadOnly: new(true), OpenWorld: new(false)}
+	}
+	return tool.Annotations
+}
+
+func destinations(tool *catalog.Tool) []destination.Destination {
+	if tool.Content != "" {
+		return nil
+	}
+	return tool.Destinations()
 }
 
 // differ reports whether policy may decide differently on a tool with another definition.

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,6 +97,8 @@ func (t *toolCall) do(ctx context.Context) (json.RawMessage, *frame.Error) {
 		Input      json.RawMessage   `json:"input"`
 		Positional []json.RawMessage `json:"positional"`
 		Raw        bool              `json:"raw"`
+		Within     []string          `json:"within"` // skills in whose code the call is, the outermost first
+		Have       string            `json:"have"`   // digest of the code of a skill that the guest has under the name of the call
 	}
 	if err := decode(t.call.Args, &in); err != nil {
 		return nil, err
@@ -113,6 +117,9 @@ func (t *toolCall) do(ctx context.Context) (json.RawMessage, *frame.Error) {
 	args, err := tool.Arguments(in.Input, in.Positional)
 	if err != nil {
 		return nil, t.notCalled(tool.FullName(), err)
+	}
+	if tool.Content != "" {
+		return t.skill(ctx, tool, args, skillCall{in.Within, in.Have, !bytes.Equal(args, in.Input)})
 	}
 	return t.send(ctx, tool, args, in.Raw)
 }
@@ -265,12 +272,17 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	if _, held := errors.AsType[*catalog.HeldError](err); err == nil || held {
 		return tool, err
 	}
+	if own, err := r.gate.opt.Catalog.Of(ctx, r.scope.User).ResolveIn(server, name); err == nil && own.Content != "" {
+		return own, nil
+	}
 	r.gate.opt.Servers.EnsureTools(ctx, r.scope.User)
 	tool, err = r.gate.opt.Catalog.ResolveIn(server, name)
 	unknown, is := errors.AsType[*catalog.UnknownError](err)
 	switch {
 	case is && isRequest(server, name):
 		return nil, errNoNetwork
+	case is && ident.Fold(cmp.Or(server, strings.SplitN(name, "__", 2)[0])) == frame.Skills:
+		return nil, fmt.Errorf("there is no promoted skill %s: harness skills promote makes a skill of the user a function", strings.TrimPrefix(name, frame.Skills+"__"))
 	case is && unknown.Kind == "tool":
 		err = r.permitted(unknown)
 	}

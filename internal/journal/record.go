@@ -90,6 +90,7 @@ type Answer struct {
 	Beside json.RawMessage   `json:"beside,omitempty"`
 	Notes  []string          `json:"notes,omitempty"`
 	Tokens map[string]string `json:"tokens,omitempty"`
+	Skill  bool              `json:"skill,omitempty"`
 	// Kept is the time of the earlier call whose answer this is, in microseconds since the Unix epoch; 0 if the server was asked.
 	Kept int64 `json:"kept,omitempty"`
 }

@@ -104,7 +104,8 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	}
 	who := s.caller(r.Extra)
 	s.ready(ctx, who)
-	hits := s.opt.Harness.Catalog().Search(ctx, who.user, in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
+	known := s.opt.Harness.Catalog().Of(ctx, who.user)
+	hits := known.Search(ctx, who.user, in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
 	notes := s.missing()
 	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // Begin follows Search, because Search waits for its own turn of computing
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	if err != nil {
 		notes = append(notes, "The saved skills cannot be searched: "+err.Error())
 	}
-	text := modelview.Hits(in.Query, hits, s.opt.Harness.Catalog().Servers()) + modelview.Skills(saved)
+	text := modelview.Hits(in.Query, hits, known.Servers()) + modelview.Skills(saved)
 	data := struct {
 		Tools  []found      `json:"tools"`
 		Skills []foundSkill `json:"skills,omitempty"`
@@ -192,7 +193,7 @@ func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	var tools []*catalog.Details
 	var problems []error
 	advised := map[string]bool{}
-	known := s.opt.Harness.Catalog().For(who.user)
+	known := s.opt.Harness.Catalog().Of(ctx, who.user)
 	for _, name := range in.Names {
 		full, err := known.Details(name)
 		if err != nil {

@@ -3,12 +3,12 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
@@ -74,36 +74,21 @@ func (s *Server) describe(who caller, hide *hiding, t *mcp.Tool) (*mcp.Tool, err
 
 // skillTool returns a skill as the tool of the given name.
 func skillTool(hide *hiding, name string, skill *skills.Skill) *mcp.Tool {
-	schema, _ := skillInput(skill)
+	schema, _ := skill.Arguments()
 	return &mcp.Tool{
 		Name: name, Title: hide.from(pii.FromSkill, skill.Title), Description: hide.from(pii.FromSkill, "Skill "+skill.Name+". "+skill.Description),
 		InputSchema: hide.schema(offeredInput(schema)),
 	}
 }
 
-// skillInput returns the schema of the arguments of a skill's tool. wrapped reports that the only argument, input, is what the skill gets, because a skill
-// may take what is no object.
-func skillInput(skill *skills.Skill) (schema json.RawMessage, wrapped bool) {
-	var is struct {
-		Type any `json:"type"`
-	}
-	switch {
-	case len(skill.Input) == 0:
-		return json.RawMessage(`{"type":"object"}`), false
-	case json.Unmarshal(skill.Input, &is) == nil && is.Type == "object":
-		return skill.Input, false
-	}
-	return json.RawMessage(`{"type":"object","properties":{"input":` + string(skill.Input) + `},"required":["input"]}`), true
-}
-
 // promoted returns the skills that a caller has promoted, by the names of their tools. A name that the server uses for another tool is left out.
-func (s *Server) promoted(ctx context.Context, who caller) (names []string, all map[string]*skills.Entry, err error) {
+func (s *Server) promoted(ctx context.Context, who caller) (names []string, all map[string]*skills.Function, err error) {
 	store, err := s.opt.Harness.Skills()
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := store.Promoted(ctx, who.user)
-	all = map[string]*skills.Entry{}
+	entries, err := store.Functions(ctx, who.user)
+	all = map[string]*skills.Function{}
 	for i, e := range entries {
 		name := clientName(skillPrefix + e.Name)
 		if all[name] == nil && !s.own(name) && !s.offers(name) {
@@ -127,13 +112,21 @@ func (s *Server) callPromoted(ctx context.Context, r *mcp.CallToolRequest) (_ *m
 		return nil, false, nil
 	}
 	answer, err := s.guard(func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		switch {
-		case !entry.Promoted:
-			return refusal(runs.InvalidError(fmt.Sprintf("skill %s has changed since it was promoted: its user has to test and promote it again", entry.Name))), nil
-		case entry.Result == skills.Failed:
-			return refusal(runs.InvalidError(fmt.Sprintf("the tests of skill %s fail: its user has to mend it", entry.Name))), nil
+		if err := entry.Refusal(); err != nil {
+			return refusal(runs.InvalidError(err.Error())), nil
 		}
-		return s.callSkill(ctx, r, &entry.Skill)
+		// Through the gate, so that rules about the tool hold and its calls are counted, unless the operator has a server of the same name.
+		tool, err := s.opt.Harness.Catalog().Of(ctx, s.caller(r.Extra).user).ResolveIn(frame.Skills, entry.Name)
+		if err != nil || tool.Content == "" {
+			return s.callSkill(ctx, r, &entry.Skill)
+		}
+		x := s.begin(ctx, r, false)
+		defer x.end()
+		out, failed, err := x.single(ctx, runs.CallOf("callMCPTool", tool.FullName(), r.Params.Arguments))
+		if failed != nil || err != nil {
+			return failed, err
+		}
+		return x.outcome(x.who.session(""), out), nil
 	}, true)(ctx, r)
 	return answer, true, err
 }
@@ -145,7 +138,7 @@ func (s *Server) callSkill(ctx context.Context, r *mcp.CallToolRequest, skill *s
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	schema, wrapped := skillInput(skill)
+	schema, wrapped := skill.Arguments()
 	tool := &catalog.Tool{Server: "skill", Name: skill.Name, InputSchema: schema}
 	if err := s.opt.Harness.Catalog().Validate(ctx, x.who.user, tool, args); err != nil {
 		return refusal(err), nil

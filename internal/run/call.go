@@ -161,6 +161,8 @@ type Told struct {
 	// Beside is the part of the answer that is not the value, as JSON. If the value is an object or array, Beside is its property $content.
 	Beside json.RawMessage
 	Notes  []string // lines that the program prints when it gets the answer
+	// Skill reports that the value is the code of a skill, which the guest executes. The program gets what that returns.
+	Skill bool
 	// Tokens has an entry for each type of token that the program gets from the answer's source for the first time. It maps the type to the
 	// source and the place of the first token: "crm__list $.cards[*]". A program with tokens gets a notice when it uses a token in a way that
 	// cannot work, such as taking a part of it.

@@ -466,7 +466,7 @@ func (l *loop) waitsForApproval(r result) bool {
 func (l *loop) record(r result) *journal.Answer {
 	c := l.calls.all[r.n]
 	c.to(answered)
-	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: c.told.Exact, Beside: c.told.Beside, Notes: c.told.Notes, Tokens: c.told.Tokens}
+	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: c.told.Exact, Beside: c.told.Beside, Notes: c.told.Notes, Tokens: c.told.Tokens, Skill: c.told.Skill}
 	if !c.kept.IsZero() {
 		a.Kept = c.kept.UnixMicro()
 	}
@@ -534,7 +534,7 @@ func (l *loop) deliver(a *journal.Answer) {
 	}
 	l.send(&frame.Frame{
 		T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: value, Error: failed, Exact: a.Exact, Beside: a.Beside, Notes: a.Notes,
-		Tokens: a.Tokens, Methods: l.named(a.Tokens),
+		Tokens: a.Tokens, Methods: l.named(a.Tokens), Skill: a.Skill,
 	})
 }
 

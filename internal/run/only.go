@@ -46,7 +46,7 @@ func (s *Spec) only() (call *frame.Frame, release func()) {
 
 // passes reports whether an answer becomes the output: the run has never had a runner, and the answer is a plain value within the limits.
 func (l *loop) passes(a *journal.Answer) bool {
-	return l.guest.runner == nil && !l.again && l.spec.Only != nil && a.N == 1 && a.Error == nil && a.Beside == nil &&
+	return l.guest.runner == nil && !l.again && l.spec.Only != nil && a.N == 1 && a.Error == nil && a.Beside == nil && !a.Skill &&
 		int64(len(a.Value)) <= min(l.spec.Limits.Memory/onlyMemory, int64(l.spec.Limits.MaxValue)) && plain(a.Value)
 }
 

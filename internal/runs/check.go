@@ -31,7 +31,8 @@ func (s *Service) check(ctx context.Context, env *environment, compiled *program
 		return nil, nil
 	}
 	for _, m := range check.Check(ctx, compiled.Uses, check.Tools{
-		Catalog: s.opt.Catalog, Ensure: func(ctx context.Context) { s.opt.EnsureTools(ctx, env.user) }, Unavailable: s.opt.Unavailable,
+		Catalog: s.opt.Catalog, Own: func(ctx context.Context) *catalog.Catalog { return s.opt.Catalog.Of(ctx, env.user).Catalog },
+		Ensure: func(ctx context.Context) { s.opt.EnsureTools(ctx, env.user) }, Unavailable: s.opt.Unavailable,
 	}) {
 		at := compiled.PlaceOf(m.At)
 		if at.Line == 0 {
@@ -129,7 +130,7 @@ func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.
 			advice = s.toolMeant(name[1], written)
 		}
 	} else if e.Kind == frame.KindRuntime && e.Name == "TypeError" && at.Line > 0 {
-		known := check.Tools{Catalog: s.opt.Catalog, Ensure: func(context.Context) {}, Unavailable: s.opt.Unavailable}
+		known := check.Tools{Catalog: s.opt.Catalog.Of(context.Background(), env.user).Catalog, Ensure: func(context.Context) {}, Unavailable: s.opt.Unavailable}
 		for _, m := range check.Check(context.Background(), compiled.Uses, known) {
 			if place := compiled.PlaceOf(m.At); place.Line == at.Line && place.File == at.File {
 				advice = m.Message

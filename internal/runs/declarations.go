@@ -25,7 +25,7 @@ var _ files.Virtual = (*declarations)(nil)
 // ReadDir implements files.Virtual.
 func (d *declarations) ReadDir(ctx context.Context, path string) ([]files.Entry, error) {
 	d.s.opt.EnsureTools(ctx, d.user)
-	names := d.s.opt.Catalog.Names()
+	names := d.s.opt.Catalog.Of(ctx, d.user).Names()
 	var entries []files.Entry
 	switch {
 	case path == ".":
@@ -56,13 +56,13 @@ func (d *declarations) ReadFile(ctx context.Context, path string) ([]byte, error
 		return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, path)
 	}
 	if function == "index" {
-		text, err := d.s.opt.Catalog.For(d.user).ServerDeclaration(server)
+		text, err := d.s.opt.Catalog.Of(ctx, d.user).ServerDeclaration(server)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 		}
 		return []byte(text), nil
 	}
-	details, err := d.s.opt.Catalog.For(d.user).DetailsIn(server, function)
+	details, err := d.s.opt.Catalog.Of(ctx, d.user).DetailsIn(server, function)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}

@@ -8,9 +8,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
@@ -18,6 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/skills"
 )
 
 // environment holds the files and modules of a run.
@@ -33,9 +36,10 @@ type environment struct {
 	local     fs.FS                   // the files beside the program; nil if there are none
 	runID     string
 
-	given *journal.Input // input of the run; nil if it has none
-	input *input.Reader
-	file  files.File // file of the input
+	given  *journal.Input // input of the run; nil if it has none
+	input  *input.Reader
+	file   files.File // file of the input
+	loaded sync.Map   // paths of modules and of promoted skills below /skills that were loaded, as keys
 	// copied reports that a copy of the input may exist and has to be removed.
 	copied bool
 }
@@ -119,11 +123,17 @@ func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
 	if strings.HasPrefix(id, program.LocalRoot) {
 		return e.localModule(ctx, id)
 	}
+	return e.module(ctx, id, e.read)
+}
+
+// module returns the text of a module that read reads, with personal data hidden.
+func (e *environment) module(ctx context.Context, id string, read func(ctx context.Context, id string) ([]byte, error)) ([]byte, error) {
 	by := e.space.Hand(id)
-	text, err := e.read(ctx, id)
+	text, err := read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	e.loaded.Store(id, true)
 	if e.space.Hand(id) != by { // the file has changed meanwhile
 		by = files.Hand{}
 	}
@@ -133,6 +143,58 @@ func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
 	}
 	hidden, err := hide(ctx, string(text), by.Given, pii.FromFile, rest)
 	return []byte(hidden), err
+}
+
+// skill compiles the promoted skill that is a tool. Its files are those of the checked content, also if they are written meanwhile. wrapped reports that the
+// skill's input is the member input of the tool's arguments.
+func (e *environment) skill(ctx context.Context, tool *catalog.Tool, charge func(time.Duration) error) (code *program.Loaded, wrapped bool, err error) {
+	saved, err := e.s.opt.Skills()
+	if err != nil {
+		return nil, false, err
+	}
+	f, err := saved.Function(ctx, e.user, tool)
+	if err != nil {
+		return nil, false, err
+	}
+	options := e.options(charge)
+	options.Resolver = skillFiles{e, f}
+	code, err = program.CompileModule(ctx, f.Path, "", options)
+	_, wrapped = f.Arguments()
+	return code, wrapped, err
+}
+
+// skillsUsed returns the names of the skills of which something was loaded, as they are in the history, sorted.
+func (e *environment) skillsUsed(ctx context.Context) []string {
+	var names []string
+	for key := range e.loaded.Range {
+		id := key.(string)
+		if !strings.HasPrefix(id, "/skills/") {
+			continue
+		}
+		skill := id
+		for dir := path.Dir(id); dir != "/skills"; dir = path.Dir(dir) {
+			if _, err := e.space.ReadFile(ctx, dir+"/SKILL.md"); err == nil {
+				skill = dir
+			}
+		}
+		names = append(names, strings.TrimPrefix(skill, "/skills/"))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// skillFiles resolves the modules of a promoted skill.
+type skillFiles struct {
+	*environment
+	f *skills.Function
+}
+
+// Module implements program.Resolver.
+func (s skillFiles) Module(ctx context.Context, id string) ([]byte, error) {
+	if id != s.f.Path && !strings.HasPrefix(id, s.f.Path+"/") {
+		return s.environment.Module(ctx, id)
+	}
+	return s.module(ctx, id, func(context.Context, string) ([]byte, error) { return s.f.Read(id) })
 }
 
 // read reads the text of a module.
@@ -174,6 +236,9 @@ func (e *environment) Server(ctx context.Context, name string) (frame.Module, er
 		return module, nil
 	}
 	module, err := e.s.opt.Catalog.Module(name)
+	if err != nil {
+		module, err = e.s.opt.Catalog.Of(ctx, e.user).Module(name)
+	}
 	if err != nil && e.servers == nil {
 		e.s.opt.EnsureTools(ctx, e.user)
 		module, err = e.s.opt.Catalog.Module(name)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
@@ -46,6 +47,7 @@ type Request struct {
 	Written func([]files.Entry)
 	// Said are texts of the user, such as the task; Input is not among them. In these texts, tokens of the session stand for personal data.
 	Said    []string
+	Asked   string    // text of the task, with tokens in place of personal data; empty for a run without a task
 	Slot    *run.Slot // slot that the run of a task has got; nil for any other run
 	Observe func(run.Event)
 	Stored  func() // called once others can find the run in the store; may be nil
@@ -90,7 +92,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 		return out, err
 	}
 	defer writer.Close(context.WithoutCancel(ctx))
-	return s.live(ctx, spec)
+	return s.live(ctx, spec, env, req)
 }
 
 // tierFor calls Options.TierFor. If that is nil, tierFor returns the tier that was asked for.
@@ -253,10 +255,19 @@ func texts(start journal.Start) []string {
 }
 
 // live executes a run that is not a replay, and counts, traces and audits it.
-func (s *Service) live(ctx context.Context, spec *run.Spec) (*run.Outcome, error) {
+func (s *Service) live(ctx context.Context, spec *run.Spec, env *environment, req Request) (*run.Outcome, error) {
 	ctx = telemetry.WithUser(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.User, spec.Start.Session)
 	ctx, end := telemetry.StartRun(ctx, spec.Start.Run)
 	s.opt.Metrics.RunStarted()
+	calls, code := shape{}, spec.Start.Source // the run drops it
+	if observe := spec.Observe; req.Task != "" {
+		spec.Observe = func(e run.Event) {
+			calls.add(e)
+			if observe != nil {
+				observe(e)
+			}
+		}
+	}
 	out, err := s.execute(ctx, spec)
 	s.opt.Metrics.RunEnded(out)
 	end(out)
@@ -265,8 +276,30 @@ func (s *Service) live(ctx context.Context, spec *run.Spec) (*run.Outcome, error
 			Type: telemetry.CodeExecution, Severity: telemetry.Low,
 			Details: map[string]any{"run": out.RunID, "status": out.Status, "calls": out.Calls},
 		})
+		s.used(context.WithoutCancel(ctx), out, env, req, calls.of(code))
 	}
 	return out, err
+}
+
+// used records the skills that an ended run has used, or else, for a task, the key of its program. It logs a failure, which is none of the run.
+func (s *Service) used(ctx context.Context, out *run.Outcome, env *environment, req Request, key string) {
+	if out.Status != run.Succeeded && out.Status != run.Failed {
+		return
+	}
+	names := env.skillsUsed(ctx)
+	saved, err := s.opt.Skills()
+	switch {
+	case err != nil:
+	case len(names) > 0:
+		err = saved.Use(ctx, env.user, names, out.Status == run.Succeeded, req.Asked)
+	case key != "" && out.Status == run.Succeeded:
+		_, err = stored(s, func(store Store) (struct{}, error) {
+			return struct{}{}, store.KeepProgram(ctx, env.user, key, req.Task, out.RunID)
+		})
+	}
+	if err != nil {
+		s.opt.Logger.WarnContext(ctx, "what a run has used is not recorded", "run", out.RunID, "error", err)
+	}
 }
 
 // begin creates the start record and the journal of a run; compiled is nil for a program that could not be compiled.
@@ -319,6 +352,9 @@ func (s *Service) spec(
 	start journal.Start, records []journal.Record, env *environment, compiled *program.Compiled,
 	req Request,
 ) *run.Spec {
+	for _, m := range compiled.Program.Modules {
+		env.loaded.Store(m.ID, true)
+	}
 	limits := s.opt.Limits
 	json.Unmarshal(start.Limits, &limits) // begin wrote the limits; an early record has none
 	locate := &locator{compiled: compiled}
@@ -340,6 +376,13 @@ func (s *Service) spec(
 					locate.add(loaded.Map)
 				}
 				return loaded, err
+			},
+			Skill: func(ctx context.Context, tool *catalog.Tool, charge func(time.Duration) error) (*program.Loaded, bool, error) {
+				loaded, wrapped, err := env.skill(ctx, tool, charge)
+				if err == nil {
+					locate.add(loaded.Map)
+				}
+				return loaded, wrapped, err
 			},
 		}),
 	}

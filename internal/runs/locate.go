@@ -42,6 +42,11 @@ func (l *locator) recall(records []journal.Record) {
 		switch {
 		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.Load:
 			loads[r.Call.N] = true
+		case r.Answer != nil && r.Answer.Skill && r.Answer.Value != nil:
+			var skill struct{ Code program.Loaded }
+			if json.Unmarshal(r.Answer.Value, &skill) == nil && skill.Code.Map != nil {
+				l.add(skill.Code.Map)
+			}
 		case r.Answer != nil && loads[r.Answer.N] && r.Answer.Value != nil:
 			var loaded program.Loaded
 			if json.Unmarshal(r.Answer.Value, &loaded) == nil && loaded.Map != nil { // Without a map, errors in the module have no position.

@@ -198,7 +198,7 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 		spec.Resume, spec.Computed = last.Resume, last.Resume.Computed
 	}
 	s.waitFor(spec, req)
-	return s.live(ctx, spec)
+	return s.live(ctx, spec, env, req)
 }
 
 // Abandon ends a run as cancelled if its process died. A run that has ended, or that a live process executes, stays as it is.

@@ -25,6 +25,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/slots"
+	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/usage"
 )
@@ -47,6 +48,10 @@ func (e InvalidError) Error() string { return string(e) }
 
 // Store keeps runs. Its methods are safe for concurrent use.
 type Store interface {
+	// KeepProgram stores the program of a task's run under a key, or that this task is the first to repeat that of an earlier task of the user.
+	KeepProgram(ctx context.Context, user, key, task, run string) error
+	// RepeatedProgram returns the earlier task whose program a task was the first to repeat; nil if there is none.
+	RepeatedProgram(ctx context.Context, user, id string) (*task.Repeat, error)
 	journal.Store
 	// Run returns the run with an id; the error wraps journal.ErrNotFound.
 	Run(ctx context.Context, id string) (journal.RunInfo, error)
@@ -184,10 +189,14 @@ func New(opt Options) *Service {
 	if opt.MaxDetached > 0 {
 		detached = slots.Limits{All: opt.MaxDetached * shareOfAll, Each: opt.MaxDetached}
 	}
-	return &Service{
+	s := &Service{
 		opt: opt, detached: slots.New(detached, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), args: run.NewArgs(), decided: make(chan struct{}, 1), held: map[string]int{},
 		wrap: func(w journal.Writer) journal.Writer { return w },
 	}
+	if opt.Catalog != nil && opt.Skills != nil {
+		opt.Catalog.Own(s.functions)
+	}
+	return s
 }
 
 // roles returns the roles of a principal who asked for a run earlier.

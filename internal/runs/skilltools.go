@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -14,6 +15,19 @@ import (
 
 // toolsFile is the file of a skill with the definitions of the tools that its recorded runs have called, as hashes.
 const toolsFile = "tools.json"
+
+// functions returns the promoted skills of a user as a server; ok is false if there are none, or if they cannot be read.
+func (s *Service) functions(ctx context.Context, user string) (server catalog.Server, ok bool) {
+	saved, err := s.opt.Skills()
+	var all []skills.Function
+	if err == nil {
+		all, err = saved.Functions(ctx, user)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.opt.Logger.WarnContext(ctx, "the promoted skills of a user cannot be read", "user", user, "error", err)
+	}
+	return skills.ServerOf(all)
+}
 
 // toolHashes are the hashes of the parts of a tool's definition.
 type toolHashes struct {

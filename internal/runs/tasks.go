@@ -36,7 +36,7 @@ func (r *taskRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, 
 		return nil, err
 	}
 	out, err := execute(ctx, Request{
-		ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Task: p.Task, Principal: p.Principal, Roles: roles, Slot: slot, Said: p.Said,
+		ID: p.RunID, Code: p.Code, User: p.User, Session: p.Session, Task: p.Task, Principal: p.Principal, Roles: roles, Slot: slot, Said: p.Said, Asked: p.Asked,
 		Observe: p.Observe, Progress: p.Progress,
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {

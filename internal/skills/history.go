@@ -43,6 +43,10 @@ type History interface {
 	SetSkillTested(ctx context.Context, user, name string, t versions.Tested) error
 	// SetSkillPromoted stores that a skill is a tool of its user's clients, or that it is none if p is nil.
 	SetSkillPromoted(ctx context.Context, user, name string, p *versions.Promoted) error
+	// UseSkills stores that a run of a user has ended which used skills, by their names. request is the text of its task, empty if there is none.
+	UseSkills(ctx context.Context, user string, names []string, succeeded bool, request string) error
+	// SkillUses returns the uses of skills by programs of a user, by the names of the skills. The requests are not older than the store keeps tasks.
+	SkillUses(ctx context.Context, user string) (map[string]versions.Uses, error)
 	// ShareSkill adds a share of an owner's skill, or changes its role. num becomes the version that others see if the skill is not shared yet. shared is the
 	// version that others see. The error wraps versions.ErrNotFound, versions.ErrState for a version that is not kept, or versions.ErrShares.
 	ShareSkill(ctx context.Context, owner string, of versions.Share, num int) (shared int, err error)
@@ -370,4 +374,28 @@ func (c Content) Main() []byte {
 		return text
 	}
 	return nil
+}
+
+// Uses returns how programs of a user have used skills, by the names of the skills in the history: "pdf", "crm/dedupe.ts", "@bob/pdf".
+func (s *Store) Uses(ctx context.Context, user string) (map[string]versions.Uses, error) {
+	if s.history == nil {
+		return nil, nil
+	}
+	history, err := s.history()
+	if err != nil {
+		return nil, err
+	}
+	return history.SkillUses(ctx, user)
+}
+
+// Use stores that a run of a user has ended which used skills, by their names in the history.
+func (s *Store) Use(ctx context.Context, user string, names []string, succeeded bool, request string) error {
+	if s.history == nil {
+		return nil
+	}
+	history, err := s.history()
+	if err != nil {
+		return err
+	}
+	return history.UseSkills(ctx, user, names, succeeded, request)
 }

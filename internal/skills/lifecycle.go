@@ -24,9 +24,10 @@ type Entry struct {
 	Versions int              `json:"versions"`                 // number of versions that the user can go back to
 	Tested   *versions.Tested `json:"tested,omitempty"`         // result of the last tests
 	// Result is "passed" or "failed" if the present content was tested, "changed" if only an earlier one was, "untested" otherwise.
-	Result   string `json:"result" enum:"passed,failed,changed,untested"`
-	Promoted bool   `json:"promoted,omitempty"` // whether the present content is a tool of MCP clients
-	Shared   *Other `json:"shared,omitempty"`   // how another user shares the skill; nil for a skill of the user's own
+	Result   string         `json:"result" enum:"passed,failed,changed,untested"`
+	Promoted bool           `json:"promoted,omitempty"` // whether the present content is a tool of MCP clients
+	Uses     *versions.Uses `json:"uses,omitempty"`     // how programs of the user have used it; nil if none has
+	Shared   *Other         `json:"shared,omitempty"`   // how another user shares the skill; nil for a skill of the user's own
 }
 
 // The values of Entry.Result.
@@ -60,6 +61,10 @@ func (s *Store) Overview(ctx context.Context, user string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	uses, err := history.SkillUses(ctx, user)
+	if err != nil {
+		return nil, err
+	}
 	entries := []Entry{}
 	for i := range all {
 		digest := ""
@@ -71,6 +76,11 @@ func (s *Store) Overview(ctx context.Context, user string) ([]Entry, error) {
 	others, err := s.Others(ctx, user, "")
 	for i := range others {
 		entries = append(entries, others[i].entry())
+	}
+	for i := range entries {
+		if u, ok := uses[entries[i].key()]; ok {
+			entries[i].Uses = &u
+		}
 	}
 	return entries, err
 }
@@ -121,8 +131,27 @@ func (s *Store) Entry(ctx context.Context, user, name string) (Entry, Content, e
 	if err != nil {
 		return Entry{}, nil, err
 	}
+	status, uses, err := s.Status(ctx, user, k.key())
+	e := entryOf(k, c.Digest(), known, status)
+	e.Uses = uses
+	return e, c, err
+}
+
+// Status returns what is known of a skill of a user beside its versions, by the name of the skill in the history. uses is nil if no program has used it.
+func (s *Store) Status(ctx context.Context, user, key string) (status versions.Status, uses *versions.Uses, err error) {
+	history, err := s.openHistory()
+	if err != nil {
+		return status, nil, err
+	}
 	statuses, err := history.SkillStatuses(ctx, user)
-	return entryOf(k, c.Digest(), known, statuses[k.key()]), c, err
+	if err != nil {
+		return status, nil, err
+	}
+	all, err := history.SkillUses(ctx, user)
+	if u, ok := all[key]; ok {
+		uses = &u
+	}
+	return statuses[key], uses, err
 }
 
 // Key returns the name in the history of a skill of a user, by the name or path of the skill. The skill may have been removed. The error wraps
@@ -250,33 +279,6 @@ func (s *Store) Demote(ctx context.Context, user, name string) error {
 		return err
 	}
 	return history.SetSkillPromoted(ctx, user, key, nil)
-}
-
-// Promoted returns the promoted skills of a user that exist: their skills, and whether the content is the promoted one.
-func (s *Store) Promoted(ctx context.Context, user string) ([]Entry, error) {
-	history, err := s.openHistory()
-	if err != nil {
-		return nil, err
-	}
-	statuses, err := history.SkillStatuses(ctx, user)
-	if err != nil {
-		return nil, err
-	}
-	var promoted []Entry
-	for _, key := range slices.Sorted(maps.Keys(statuses)) {
-		if statuses[key].Promoted == nil {
-			continue
-		}
-		k, c, err := s.Content(user, "/skills/"+key)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		default:
-			promoted = append(promoted, entryOf(k, c.Digest(), nil, statuses[key]))
-		}
-	}
-	return promoted, nil
 }
 
 // Callable reports whether a skill has one function that a call means: the default export, or the only export.

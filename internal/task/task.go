@@ -44,6 +44,7 @@ type Task struct {
 	Usage     Usage           `json:"usage"`
 	Budget    Budget          `json:"budget,omitzero"`
 	Cached    bool            `json:"cached,omitempty"` // whether the answer was copied from an equal task (cacheSeconds)
+	Repeats   *Repeat         `json:"repeats,omitempty" doc:"The earlier task whose program this one has repeated."`
 	CreatedAt time.Time       `json:"createdAt"`
 	RunAt     *time.Time      `json:"runAt,omitempty"` // earliest start
 	StartedAt *time.Time      `json:"startedAt,omitempty"`
@@ -61,6 +62,12 @@ type Task struct {
 	CancelRequested bool        `json:"-"`
 	Owner           string      `json:"-"` // process that works on the task, or worked on it last
 	Fence           int64       `json:"-"` // fencing number of the claim under which the task is worked
+}
+
+// Repeat says that a task has run nearly the same program as an earlier task of its user.
+type Repeat struct {
+	Task string `json:"task"` // earlier task
+	Run  string `json:"run"`  // run of the later task
 }
 
 // Error is the reason why a task did not succeed.

@@ -13,10 +13,12 @@ import (
 // Tool is a tool as a program named it.
 type Tool struct{ Server, Name string }
 
-// Calls adds up the calls of one run from its records, in their order. The zero value is ready to use. It is not safe for concurrent use.
+// Calls adds up the calls of one run from its records, in their order. The call of a skill lasts until the skill has ended. The zero value is ready to use.
+// Calls is not safe for concurrent use.
 type Calls struct {
 	now    int64         // latest time in the records, in microseconds since the Unix epoch
 	flight map[int]began // calls in flight, by number
+	skills map[int]began // skills that are being executed, by number of their calls
 	Sums   map[Tool]*Sum
 }
 
@@ -35,6 +37,16 @@ func (c *Calls) Add(r *journal.Record) {
 			c.flight, c.Sums = map[int]began{}, map[Tool]*Sum{}
 		}
 		c.flight[r.Call.N] = began{toolOf(r.Call), c.now}
+	case r.Call != nil && r.Call.Kind == string(frame.Skill):
+		var end struct {
+			Call   int  `json:"call"`
+			Failed bool `json:"failed"`
+		}
+		_ = json.Unmarshal(r.Call.Args, &end) // no call has the number 0
+		if call, ok := c.skills[end.Call]; ok {
+			delete(c.skills, end.Call)
+			c.count(call, end.Failed)
+		}
 	case r.Answer != nil:
 		c.now = max(c.now, r.Answer.Now)
 		call, ok := c.flight[r.Answer.N]
@@ -42,21 +54,41 @@ func (c *Calls) Add(r *journal.Record) {
 			return
 		}
 		delete(c.flight, r.Answer.N)
-		sum := c.Sums[call.tool]
-		if sum == nil && len(c.Sums) >= MaxNames {
-			call.tool = Tool{}
-			sum = c.Sums[call.tool]
+		var skill struct {
+			Name string `json:"name"`
 		}
-		if sum == nil {
-			sum = &Sum{}
-			c.Sums[call.tool] = sum
+		if r.Answer.Skill && json.Unmarshal(r.Answer.Value, &skill) == nil {
+			if c.skills == nil {
+				c.skills = map[int]began{}
+			}
+			c.skills[r.Answer.N] = began{Tool{frame.Skills, Name(skill.Name)}, call.at}
+			return
 		}
-		sum.N++
-		if r.Answer.Error != nil {
-			sum.Failed++
+		c.count(call, r.Answer.Error != nil)
+	case r.End != nil:
+		c.now = max(c.now, r.End.Time)
+		for _, call := range c.skills {
+			c.count(call, r.End.Status != "succeeded")
 		}
-		sum.Spans[Bucket(time.Duration(c.now-call.at)*time.Microsecond)]++
+		c.skills = nil
 	}
+}
+
+func (c *Calls) count(call began, failed bool) {
+	sum := c.Sums[call.tool]
+	if sum == nil && len(c.Sums) >= MaxNames {
+		call.tool = Tool{}
+		sum = c.Sums[call.tool]
+	}
+	if sum == nil {
+		sum = &Sum{}
+		c.Sums[call.tool] = sum
+	}
+	sum.N++
+	if failed {
+		sum.Failed++
+	}
+	sum.Spans[Bucket(time.Duration(c.now-call.at)*time.Microsecond)]++
 }
 
 // toolOf returns the tool of a call. A program passes the server as an argument, or in the name as a prefix.

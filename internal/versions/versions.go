@@ -90,3 +90,21 @@ type Status struct {
 	Tested   *Tested   `json:"tested,omitempty"`   // nil if the skill was never tested
 	Promoted *Promoted `json:"promoted,omitempty"` // nil if the skill is not promoted
 }
+
+// Bounds of the uses of skills. A store enforces them.
+const (
+	MaxUses         = 500 // maximum number of skills of a user of which uses are stored; the one that was not used for the longest time makes room
+	MaxRequests     = 8   // maximum number of requests that are stored of a skill; the oldest makes room
+	MaxRequestBytes = 400 // maximum size in bytes of a request; a longer one is cut
+)
+
+// Uses says how programs of a user have used a skill.
+type Uses struct {
+	Runs      int       `json:"runs"` // ended runs that imported the skill or called it
+	Failed    int       `json:"failed"`
+	Last      time.Time `json:"last"`               // end of the latest run
+	Succeeded time.Time `json:"succeeded,omitzero"` // end of the latest run that succeeded
+	// Requests are the texts of the latest tasks in which the skill was used and the run succeeded, the oldest first. They hold tokens in place of personal
+	// data.
+	Requests []string `json:"-"`
+}

@@ -22,14 +22,14 @@ const maxSkillTexts = 5
 // skillPage is a skill of a user.
 type skillPage struct {
 	skills.Skill
-	User     string
-	Texts    []skillText
-	Saves    []link // downloads of all files
-	Versions []versions.Version
-	Present  int // number of the version that is the content of the skill
-	Shares   []versions.Share
-	Report   *runs.SkillReport // result of the tests; nil if the reader has not executed them just now
-	Problem  string            // reason why the last form was refused
+	User    string
+	Texts   []skillText
+	Saves   []link // downloads of all files
+	History api.SkillVersions
+	Present int // number of the version that is the content of the skill
+	Shares  []versions.Share
+	Report  *runs.SkillReport // result of the tests; nil if the reader has not executed them just now
+	Problem string            // reason why the last form was refused
 }
 
 // skillText is the beginning of a file.
@@ -81,9 +81,9 @@ func (v *visit) showSkill(status int, report *runs.SkillReport, problem string) 
 	if err != nil {
 		return err
 	}
-	body.Versions = history.Versions
-	if len(body.Versions) > 0 {
-		body.Present = slices.MaxFunc(body.Versions, func(a, b versions.Version) int { return cmp.Or(a.Used.Compare(b.Used), cmp.Compare(a.Num, b.Num)) }).Num
+	body.History = history
+	if len(history.Versions) > 0 {
+		body.Present = slices.MaxFunc(history.Versions, func(a, b versions.Version) int { return cmp.Or(a.Used.Compare(b.Used), cmp.Compare(a.Num, b.Num)) }).Num
 	}
 	shares, err := read[api.SkillShares](v, "/v1/skill-shares", "userId", body.User)
 	if err != nil {

@@ -30,6 +30,11 @@ func TestSkillPage(t *testing.T) {
 	shows(r.get("/skills"), "/skill?name=%2fskills%2fdouble", "double")
 	shows(r.get(page), "Doubles &lt;b&gt;numbers&lt;/b&gt;.", "Call it with a number.", "n * 2", "/skills/double/index.js?", "present", "Nobody.")
 
+	shows(r.get(page), "<dt>Runs</dt><dd>none so far</dd>", "<dt>Last verified</dt><dd>never</dd>")
+	if got := w.api(ann, "POST", "/v1/runs", map[string]string{"code": "return (await import('/skills/double')).default(2)"}, nil); got != http.StatusCreated && got != http.StatusOK {
+		t.Fatalf("run: %d", got)
+	}
+	shows(r.get(page), "<dt>Runs</dt><dd>1 run, 0 failed", "<dt>Last worked</dt>")
 	write("index.js", "export default (n) => n * 3\n")
 	got := r.get(page)
 	shows(got, "n * 3", `aria-label="Restore version 1"`)

@@ -22,10 +22,11 @@ type Doc struct {
 	Description string
 	Params      string // names and descriptions of the parameters
 	Context     string // description of the server
+	Requests    string // requests of the user in which programs used it
 }
 
 // fields has the weight of each field and its usual length in terms. The lengths were measured over real servers and are constant, so that a segment does
-// not depend on other segments.
+// not depend on other segments. The weight of earlier requests was chosen with a half of the pairs of TestRankUses in package skills.
 var fields = [...]struct {
 	weight, length float32
 	text           func(*Doc) string
@@ -38,6 +39,7 @@ var fields = [...]struct {
 	{1.5, 8, func(d *Doc) string { return d.Params }},
 	{0.5, 6, func(d *Doc) string { return d.Context }},
 	{0.75, 6, func(d *Doc) string { return about(d.Server) }},
+	{1, 20, func(d *Doc) string { return d.Requests }},
 }
 
 // firstSentence splits a description after its first sentence. The first sentence of a long description says what the tool does; the rest says how,

@@ -65,7 +65,7 @@ function checkArgs(name, args) {
 }
 
 // request makes an asynchronous call and returns a promise of its answer. args is JSON text. convert, if given, makes
-// the value that the program gets from the one on the wire; recover may do the same with the error, or throw. site says
+// the value that the program gets from the one on the wire and the rest of the answer; recover may do the same with the error, or throw. site says
 // where the program called.
 export function request(kind, name, args, convert, recover, site = callSite()) {
   return new NativePromise((resolve, reject) => {
@@ -79,7 +79,7 @@ export function request(kind, name, args, convert, recover, site = callSite()) {
           if (!error) {
             const value = wire.value ?? null;
             if (wire.beside !== undefined && typeof value === 'object' && value !== null) define(value, '$content', wire.beside, false);
-            resolve(convert ? convert(value) : value);
+            resolve(convert ? convert(value, wire) : value);
           } else if (recover) {
             resolve(recover(errorFrom(error, site)));
           } else {

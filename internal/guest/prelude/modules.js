@@ -14,22 +14,26 @@ import { parse } from './exact.js';
 import { setKind, setModule } from './outcome.js';
 import { serverNamespace } from './servers.js';
 import { watchAll } from './tokens.js';
-import { tools } from './tools.js';
+import { globalsWithin, tools } from './tools.js';
 import { quote, record } from './text.js';
 
-const modules = new NativeMap(); // id -> what it is, and how far it is
-const resolved = new NativeMap(); // importing id, NUL, specifier -> id
 const program = 'program.js';
 
+// newSpace makes a space: modules by id (what each is, and how far it is), and the ids of imports by importing id, NUL, specifier. The program has one, and
+// each promoted skill that is called has another one; within are then the skills whose code it is, the outermost first.
+export const newSpace = (within) => ({ __proto__: null, modules: new NativeMap(), resolved: new NativeMap(), within, globals: undefined });
+const main = newSpace();
+
 // addModules takes definitions that the host sent. Ids that are here already keep theirs.
-export function addModules(definitions) {
+export function addModules(definitions, space = main) {
+  const { modules } = space;
   for (let i = 0; i < definitions.length; i++) {
     const d = definitions[i];
     const id = own(d, 'id');
     if (mapHas(modules, id)) continue;
     setLines(id, own(d, 'lines'));
     mapSet(modules, id, {
-      __proto__: null, id,
+      __proto__: null, id, space,
       kind: own(d, 'kind'), code: own(d, 'code') ?? '', async: own(d, 'async') === true, esm: own(d, 'esm') === true,
       deps: own(d, 'deps'), server: own(d, 'server'), functions: own(d, 'functions') ?? list(),
       module: undefined, // {exports} once evaluation has begun
@@ -40,7 +44,7 @@ export function addModules(definitions) {
 }
 
 // known returns the id that a specifier stands for, if it takes no call to say.
-function known(from, specifier) {
+function known(from, specifier, { modules, resolved }) {
   const deps = mapGet(modules, from)?.deps;
   const id = deps && own(deps, specifier);
   if (id !== undefined && mapHas(modules, id)) return id;
@@ -48,14 +52,14 @@ function known(from, specifier) {
   return mapGet(resolved, `${from}\0${specifier}`);
 }
 
-function learn(from, specifier, answer) {
-  addModules(own(answer, 'modules') ?? list());
+function learn(from, specifier, answer, space) {
+  addModules(own(answer, 'modules') ?? list(), space);
   watchAll(); // the host has read the names of the program's own modules only
   const id = own(answer, 'id');
-  if (!mapHas(modules, id)) {
+  if (!mapHas(space.modules, id)) {
     throw new NativeError(`module '${specifier}' was resolved to '${id}', which the host did not send`);
   }
-  mapSet(resolved, `${from}\0${specifier}`, id);
+  mapSet(space.resolved, `${from}\0${specifier}`, id);
   return id;
 }
 
@@ -67,29 +71,29 @@ function check(name, specifier) {
 }
 
 // requireFrom returns the require function of a module.
-function requireFrom(from) {
+function requireFrom(from, space) {
   return function require(specifier) {
     check('require', specifier);
-    const id = known(from, specifier) ??
-      learn(from, specifier, requestSync('module', 'require', question(from, specifier)));
-    return exportsOf(mapGet(modules, id));
+    const id = known(from, specifier, space) ??
+      learn(from, specifier, requestSync('module', 'require', question(from, specifier)), space);
+    return exportsOf(mapGet(space.modules, id));
   };
 }
 
 // importFrom returns the function that stands for import() in a module.
-function importFrom(from) {
+function importFrom(from, space) {
   return (specifier) => attempt(() => {
     const name = `${specifier}`; // as import() does
     check('import', name);
-    const id = known(from, name);
-    if (id !== undefined) return new NativePromise((resolve) => resolve(load(id)));
-    return request('module', 'import', question(from, name), (answer) => load(learn(from, name, answer)));
+    const id = known(from, name, space);
+    if (id !== undefined) return new NativePromise((resolve) => resolve(loadFrom(space, id)));
+    return request('module', 'import', question(from, name), (answer) => loadFrom(space, learn(from, name, answer, space)));
   });
 }
 
-// load returns the namespace of a module, or a promise of it while an async module is evaluated.
-function load(id) {
-  const m = mapGet(modules, id);
+// loadFrom returns the namespace of a module of a space, or a promise of it while an async module is evaluated.
+export function loadFrom(space, id) {
+  const m = mapGet(space.modules, id);
   if (!m.async) return namespaceOf(m);
   evaluate(m);
   return new NativePromise((resolve, reject) => after(m.ready, () => resolve(namespaceOf(m)), reject));
@@ -101,7 +105,7 @@ function exportsOf(m) {
     throw new NativeError(`module ${m.id} uses top-level await: load it with await import('${m.id}') instead of require`);
   }
   if (m.kind === 'server') return namespaceOf(m);
-  if (m.kind === 'builtin') return builtin(m.server);
+  if (m.kind === 'builtin') return builtinOf(m);
   evaluate(m);
   return m.module.exports;
 }
@@ -117,7 +121,7 @@ function evaluate(m) {
       module.exports = parse(m.code);
     } else {
       const code = compileModule(m);
-      const result = apply(code, module.exports, [module.exports, requireFrom(m.id), module, importFrom(m.id)]);
+      const result = apply(code, module.exports, [module.exports, requireFrom(m.id, m.space), module, importFrom(m.id, m.space)]);
       if (m.async) {
         m.ready = result;
         after(result, () => { module.loaded = true; }, (error) => forget(m, error));
@@ -137,7 +141,10 @@ function forget(m, error) {
 
 function compileModule(m) {
   try {
-    return compile(m.code, m.id);
+    const { space } = m;
+    if (!space.within) return compile(m.code, m.id);
+    space.globals ??= globalsWithin(space.within);
+    return apply(compile(`(function(tools, callMCPTool) { return ${m.code}\n})`, m.id), undefined, [space.globals.tools, space.globals.callMCPTool]);
   } catch (error) {
     throw setKind(error, 'syntax');
   }
@@ -146,10 +153,10 @@ function compileModule(m) {
 // namespaceOf returns what import * as gives: for an ES module its exports, for any other also the whole as default.
 function namespaceOf(m) {
   if (m.namespace) return m.namespace;
-  if (m.kind === 'server') return (m.namespace = serverNamespace(m));
+  if (m.kind === 'server') return (m.namespace = serverNamespace(m, m.space.within));
   if (m.kind === 'builtin') {
-    const exports = builtin(m.server);
-    m.namespace = exports === tools ? toolsNamespace() : namespaceFrom(exports, false);
+    const exports = builtinOf(m);
+    m.namespace = m.server === 'servers' ? toolsNamespace(exports) : namespaceFrom(exports, false);
     return m.namespace;
   }
   evaluate(m);
@@ -158,8 +165,15 @@ function namespaceOf(m) {
   return namespace;
 }
 
+function builtinOf(m) {
+  const exports = builtin(m.server);
+  if (exports !== tools || !m.space.within) return exports;
+  m.space.globals ??= globalsWithin(m.space.within);
+  return m.space.globals.tools;
+}
+
 // toolsNamespace inherits from tools: to copy its names would take a call.
-function toolsNamespace() {
+function toolsNamespace(tools) {
   const namespace = create(tools);
   define(namespace, 'default', tools);
   return namespace;
@@ -187,6 +201,7 @@ function namespaceFrom(exports, esm) {
 export function linkImport(item) {
   const id = own(item, 'module');
   const specifier = own(item, 'specifier') ?? id;
+  const { modules, resolved } = main;
   if (!mapHas(modules, id)) throw new NativeError(`module '${specifier}' was not sent with the program`);
   mapSet(resolved, `${program}\0${specifier}`, id);
   const linked = (namespace) => {
@@ -212,8 +227,8 @@ function exportsText(namespace) {
 }
 
 // programRequire and programImport are the program's own require and import().
-export const programRequire = requireFrom(program);
-export const programImport = importFrom(program);
+export const programRequire = requireFrom(program, main);
+export const programImport = importFrom(program, main);
 
 // requireServer requires ./servers/<name>, and nothing else.
 export function requireServer(path) {

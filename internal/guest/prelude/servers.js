@@ -22,7 +22,7 @@ export function isReserved(key) {
 
 // serverNamespace makes the namespace of a server module. The functions are its own properties, under their camelCase
 // names; its prototype is a proxy that finds them by other spellings, and throws for a name that is none.
-export function serverNamespace(module) {
+export function serverNamespace(module, within) {
   const server = module.server;
   const exact = new NativeMap(); // tool name without the server's -> function
   const folded = new NativeMap(); // folded name -> list of {name, call}
@@ -59,7 +59,7 @@ export function serverNamespace(module) {
   const namespace = create(fallback);
   for (let i = 0; i < module.functions.length; i++) {
     const { name, tool } = module.functions[i];
-    const call = (...args) => callTool(tool, undefined, args, new NativeError(''));
+    const call = (...args) => callTool(tool, undefined, args, new NativeError(''), within);
     defineProperty(call, 'name', { __proto__: null, value: name, configurable: true });
     const bare = startsWith(tool, `${server}__`) ? strSlice(tool, server.length + 2) : tool;
     mapSet(exact, bare, call);

@@ -9,33 +9,43 @@ import { encode } from './json.js';
 import { fold } from './names.js';
 import { run } from './run.js';
 import { isReserved } from './servers.js';
+import { skillCall } from './skills.js';
 import { quote, record, replace } from './text.js';
 
 // input is the arguments of a tool call. A single object is the input itself; anything else is positional, and the host
 // fills the tool's properties with it.
-function input(args, server) {
+function input(args, server, skill) {
   let count = args.length;
   while (count > 0 && args[count - 1] === undefined) count--;
   if (server !== undefined) checkName('server', server);
   const on = server === undefined ? undefined : quote(server);
-  if (count === 0) return record('input', '{}', 'server', on);
+  const frame = (kind, text) => record(kind, text, 'server', on, 'within', skill?.within, 'have', skill?.have);
+  const whole = (text) => {
+    if (skill) skill.input = text;
+    return frame('input', text);
+  };
+  if (count === 0) return whole('{}');
   if (count === 1) {
     const text = encode(args[0], 'input', run.maxValue);
-    if (startsWith(text, '{')) return record('input', text, 'server', on);
-    return record('positional', `[${text}]`, 'server', on);
+    if (startsWith(text, '{')) return whole(text);
+    return frame('positional', `[${text}]`);
   }
   let text = '';
   for (let i = 0; i < count; i++) text += (i > 0 ? ',' : '') + encode(args[i], `argument ${i + 1}`, run.maxValue);
-  return record('positional', `[${text}]`, 'server', on);
+  return frame('positional', `[${text}]`);
 }
 
 // callTool calls a tool by name, or by its function's name on a server.
-// site is an error made where the program called: making it further down costs more, as it names every function between.
-export function callTool(name, server, args, site) {
-  return attempt(() => request('tool', name, input(args, server), undefined, undefined, site));
+// site is an error made where the program called: making it further down costs more, as it names every function between. within are the skills in whose
+// code the call is, the outermost first; nothing for the program's own calls.
+export function callTool(name, server, args, site, within) {
+  return attempt(() => {
+    const skill = skillCall(name, server, within);
+    return request('tool', name, input(args, server, skill), skill?.answered, undefined, site);
+  });
 }
 
-function callByName(caller, name, value, raw, site) {
+function callByName(caller, name, value, raw, site, within) {
   return attempt(() => {
     if (typeof name !== 'string') {
       throw new NativeTypeError(
@@ -43,7 +53,10 @@ function callByName(caller, name, value, raw, site) {
       );
     }
     const text = value === undefined ? '{}' : encode(value, 'input', run.maxValue);
-    return request('tool', name, record('input', text, 'raw', raw ? 'true' : undefined), undefined, undefined, site);
+    const skill = skillCall(name, undefined, within);
+    if (skill) skill.input = text;
+    const args = record('input', text, 'raw', raw ? 'true' : undefined, 'within', skill?.within, 'have', skill?.have);
+    return request('tool', name, args, skill?.answered, undefined, site);
   });
 }
 
@@ -53,20 +66,29 @@ export function kindName(value) {
   return typeof value === 'object' ? 'an object' : typeof value === 'undefined' ? 'nothing' : `a ${typeof value}`;
 }
 
-export const callMCPTool = (name, value) => callByName('callMCPTool', name, value, false, new NativeError(''));
-defineProperty(callMCPTool, 'raw', {
-  __proto__: null, value: (name, value) => callByName('callMCPTool.raw', name, value, true, new NativeError('')), enumerable: true,
-});
+// callerOf makes callMCPTool for code within skills.
+function callerOf(within) {
+  const call = (name, value) => callByName('callMCPTool', name, value, false, new NativeError(''), within);
+  defineProperty(call, 'name', { __proto__: null, value: 'callMCPTool', configurable: true });
+  defineProperty(call, 'raw', {
+    __proto__: null, value: (name, value) => callByName('callMCPTool.raw', name, value, true, new NativeError(''), within), enumerable: true,
+  });
+  // callMCPTool.json calls a tool with input that is JSON text already, which is sent as it is: with its digits and its order of keys.
+  defineProperty(call, 'json', {
+    __proto__: null,
+    value: (name, text, raw) => attempt(() => {
+      encode(jsonParse(text), 'input', run.maxValue); // throws for what cannot be sent
+      const input = replace(/[\r\n]+/g, text, () => ' '); // which are between its values only
+      const skill = skillCall(toStr(name), undefined, within);
+      if (skill) skill.input = input;
+      const args = record('input', input, 'raw', raw ? 'true' : undefined, 'within', skill?.within, 'have', skill?.have);
+      return request('tool', toStr(name), args, skill?.answered, undefined, new NativeError(''));
+    }),
+  });
+  return call;
+}
 
-// callMCPTool.json calls a tool with input that is JSON text already, which is sent as it is: with its digits and its order of keys.
-defineProperty(callMCPTool, 'json', {
-  __proto__: null,
-  value: (name, text, raw) => attempt(() => {
-    encode(jsonParse(text), 'input', run.maxValue); // throws for what cannot be sent
-    const input = replace(/[\r\n]+/g, text, () => ' '); // which are between its values only
-    return request('tool', toStr(name), record('input', input, 'raw', raw ? 'true' : undefined), undefined, undefined, new NativeError(''));
-  }),
-});
+export const callMCPTool = callerOf();
 
 // callHTTP calls a tool of the built-in server http for the program at site.
 export function callHTTP(tool, value, site) {
@@ -130,12 +152,17 @@ function dynamic(label, make, listed) {
 }
 
 // tools.<server>.<tool>(input): every name gives a function, and the host says if there is no such tool.
-export const tools = dynamic('[tools: Object.keys(tools) lists the servers]', (server) => dynamic(
+const toolsOf = (within) => dynamic('[tools: Object.keys(tools) lists the servers]', (server) => dynamic(
   `[tools.${server}: Object.keys(tools.${server}) lists its functions]`,
   (name) => {
-    const call = (...args) => callTool(name, server, args, new NativeError(''));
+    const call = (...args) => callTool(name, server, args, new NativeError(''), within);
     defineProperty(call, 'name', { __proto__: null, value: name, configurable: true });
     return call;
   },
   () => functionNames(server),
 ), serverNames);
+
+export const tools = toolsOf();
+
+// globalsWithin are the globals of code within skills that call tools, so that the host knows how deep a call is.
+export const globalsWithin = (within) => ({ __proto__: null, tools: toolsOf(within), callMCPTool: callerOf(within) });

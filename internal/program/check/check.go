@@ -27,6 +27,8 @@ type Mistake struct {
 // Tools gives access to the existing tools.
 type Tools struct {
 	Catalog *catalog.Catalog
+	// Own returns the catalog with the tools that only the user of the program has; nil if there are none.
+	Own func(ctx context.Context) *catalog.Catalog
 	// Ensure waits, within a bound, until servers have listed their tools. Check calls it if a server or tool is not known.
 	Ensure func(ctx context.Context)
 	// Unavailable returns the names of servers whose tools are not known.
@@ -41,9 +43,16 @@ const maxMistakes = 10
 func Check(ctx context.Context, used uses.Uses, tools Tools) []Mistake {
 	c := &checker{used: used, things: make([]thing, len(used)), tools: tools}
 	found := c.all(ctx)
-	if c.unknown {
-		tools.Ensure(ctx)
-		found = c.all(ctx)
+	for i := 0; i < 2 && c.unknown; i++ {
+		if i == 1 {
+			tools.Ensure(ctx)
+		}
+		if c.tools.Catalog = tools.Catalog; tools.Own != nil {
+			c.tools.Catalog = tools.Own(ctx)
+		}
+		if i == 1 || c.tools.Catalog != tools.Catalog {
+			found = c.all(ctx)
+		}
 	}
 	slices.SortStableFunc(found, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.At.Line, b.At.Line), cmp.Compare(a.At.Column, b.At.Column))

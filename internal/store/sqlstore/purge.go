@@ -42,7 +42,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err err
 	if mark(markTasks); err != nil {
 		return total, err
 	}
-	return total, errors.Join(s.clean(ctx), s.shrink(ctx, s))
+	return total, errors.Join(s.purgeRequests(ctx, before), s.clean(ctx), s.shrink(ctx, s))
 }
 
 // Readers no longer see marked runs and tasks. Their rows stay until everything that belongs to them is deleted, so that no new run or task gets

@@ -162,6 +162,7 @@ func (s *Store) DeleteSkill(ctx context.Context, user, name string) (err error) 
 	return s.write(ctx, 0, func(c *conn) {
 		c.exec("DELETE FROM skill_versions WHERE user = ? AND name = ?", user, name)
 		c.exec("DELETE FROM skills WHERE user = ? AND name = ?", user, name)
+		c.exec("DELETE FROM skill_uses WHERE user = ? AND name = ?", user, name)
 		c.exec("DELETE FROM skill_shares WHERE owner = ? AND name = ?", user, name)
 		c.exec("DELETE FROM skill_accepted WHERE owner = ? AND name = ?", user, name)
 	})

@@ -43,6 +43,8 @@ var transferred = []table{
 	{name: "skills", key: []string{"user", "name"}},
 	{name: "skill_versions", key: []string{"user", "name", "num"}},
 	{name: "skill_shares", key: []string{"owner", "name", "grantee"}},
+	{name: "skill_uses", key: []string{"user", "name"}},
+	{name: "task_programs", key: []string{"user", "key"}},
 	{name: "skill_accepted", key: []string{"user", "owner", "name"}},
 	{name: "usage", key: []string{"span", "slot", "kind", "owner", "server", "name"}},
 }

@@ -2,12 +2,14 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"mcp-code-exec-harness/internal/versions"
 )
@@ -165,5 +167,51 @@ func skillStatuses(t *testing.T, open Place) {
 	wantEqual(t, "of ann", map[string]versions.Status{"a": {Tested: &tested, Promoted: &promoted}, "b": {}}, got)
 	if got, err := s.SkillStatuses(t.Context(), "bob"); err != nil || len(got) != 0 {
 		t.Errorf("bob's: %v, %v", got, err)
+	}
+}
+
+// skillUses tests that uses add up from every process, that requests are bounded, and that they are purged like the tasks whose texts they are.
+func skillUses(t *testing.T, open Place) {
+	s, other := open(t), open(t)
+	must(t, "a use", s.UseSkills(t.Context(), "ann", []string{"a", "@bob/b"}, true, "count the apples"))
+	must(t, "a use that failed", other.UseSkills(t.Context(), "ann", []string{"a"}, false, "never kept"))
+	for n := range versions.MaxRequests + 2 {
+		must(t, "a use", s.UseSkills(t.Context(), "ann", []string{"a"}, true, fmt.Sprintf("request %d", n)))
+	}
+	must(t, "the same request again", s.UseSkills(t.Context(), "ann", []string{"a"}, true, "request 9"))
+	must(t, "without a task", s.UseSkills(t.Context(), "ann", []string{"a"}, true, ""))
+	must(t, "another user's", s.UseSkills(t.Context(), "bob", []string{"b"}, true, strings.Repeat("x", 2*versions.MaxRequestBytes)))
+	uses, err := other.SkillUses(t.Context(), "ann")
+	must(t, "uses", err)
+	a := uses["a"]
+	if a.Runs != 14 || a.Failed != 1 || a.Last.IsZero() || a.Succeeded.IsZero() || len(uses) != 2 || uses["@bob/b"].Runs != 1 {
+		t.Errorf("uses %+v", uses)
+	}
+	if want := "request 2 request 3 request 4 request 5 request 6 request 7 request 8 request 9"; strings.Join(a.Requests, " ") != want {
+		t.Errorf("requests %q", a.Requests)
+	}
+	bobs, err := s.SkillUses(t.Context(), "bob")
+	must(t, "uses", err)
+	if got := bobs["b"].Requests; len(bobs) != 1 || len(got) != 1 || len(got[0]) > versions.MaxRequestBytes {
+		t.Errorf("bob's %+v", bobs)
+	}
+	for n := range versions.MaxUses + 1 {
+		must(t, "a use", s.UseSkills(t.Context(), "cid", []string{fmt.Sprint(n)}, true, ""))
+	}
+	if uses, err = s.SkillUses(t.Context(), "cid"); err != nil || len(uses) != versions.MaxUses || uses["0"].Runs != 0 {
+		t.Errorf("%d uses of one user, %v", len(uses), err)
+	}
+	_, err = s.(interface {
+		Purge(ctx context.Context, before time.Time) (int, error)
+	}).Purge(t.Context(), time.Now().Add(24*time.Hour))
+	must(t, "purge", err)
+	uses, err = s.SkillUses(t.Context(), "ann")
+	must(t, "uses", err)
+	if uses["a"].Runs != 14 || len(uses["a"].Requests) != 0 {
+		t.Errorf("after a purge: %+v", uses)
+	}
+	must(t, "delete", s.DeleteSkill(t.Context(), "ann", "a"))
+	if uses, err = s.SkillUses(t.Context(), "ann"); err != nil || len(uses) != 1 {
+		t.Errorf("after the skill was forgotten: %v, %v", uses, err)
 	}
 }

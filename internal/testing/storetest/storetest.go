@@ -127,6 +127,7 @@ func Exercise(t *testing.T, o Options, newPlace func(t *testing.T) Place) {
 		"skill versions at once":    skillVersionsAtOnce,
 		"bounds of skills":          skillBounds,
 		"statuses of skills":        skillStatuses,
+		"uses of skills":            skillUses,
 		"shares of skills":          skillShares,
 		"proposals of skills":       skillProposals,
 		"bounds of shares":          skillShareBounds,
