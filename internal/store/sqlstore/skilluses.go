@@ -49,8 +49,11 @@ func (c *conn) keepRequests(user, name string, change func([]usedFor) []usedFor)
 	var text []byte
 	var all []usedFor
 	c.row("SELECT requests FROM skill_uses WHERE user = ? AND name = ? /*+ FOR UPDATE */", []any{user, name}, &text)
-	if c.err != nil || json.Unmarshal(text, &all) != nil {
+	if c.err != nil {
 		return
+	}
+	if json.Unmarshal(text, &all) != nil { // A broken list is replaced.
+		all = nil
 	}
 	var oldest time.Time
 	if all = change(all); len(all) > 0 {
@@ -82,16 +85,23 @@ func (s *Store) SkillUses(ctx context.Context, user string) (_ map[string]versio
 
 // purgeRequests deletes the requests and the programs from before a time, as the tasks that they are of.
 func (s *Store) purgeRequests(ctx context.Context, before time.Time) error {
-	for n := purgeRuns; n == purgeRuns; {
-		var err error
-		if n, err = s.purgeStep(ctx, "DELETE FROM task_programs WHERE (user, key) IN (SELECT user, key FROM task_programs WHERE created < ? LIMIT ?)", before, purgeRuns); err != nil {
+	var programs, requests bool
+	if err := s.each(ctx, "SELECT EXISTS (SELECT 1 FROM task_programs WHERE created < ?1), EXISTS (SELECT 1 FROM skill_uses WHERE asked < ?1)", []any{before}, func(row scanner) error {
+		return row.Scan(&programs, &requests)
+	}); err != nil {
+		return err
+	}
+	for programs {
+		n, err := s.purgeStep(ctx, "DELETE FROM task_programs WHERE (user, key) IN (SELECT user, key FROM task_programs WHERE created < ? LIMIT ?)", before, purgeRuns)
+		if err != nil {
 			return err
 		}
+		programs = n == purgeRuns
 	}
-	for more := true; more; {
+	for requests {
 		if err := s.write(ctx, 0, func(c *conn) {
 			var user, name string
-			if more = c.row("SELECT user, name FROM skill_uses WHERE asked < ? LIMIT 1", []any{before}, &user, &name); more {
+			if requests = c.row("SELECT user, name FROM skill_uses WHERE asked < ? LIMIT 1", []any{before}, &user, &name); requests {
 				c.keepRequests(user, name, func(all []usedFor) []usedFor {
 					return slices.DeleteFunc(all, func(r usedFor) bool { return r.At < before.UnixMicro() })
 				})
