@@ -245,7 +245,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(disk, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=1536k"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("mount a small tmpfs: %v", err)
 		}
@@ -259,7 +259,7 @@ func TestFullDisk(t *testing.T) {
 	f.write("harness.yaml", "store: {url: 'sqlite:disk/h.db'}\nskills: {dir: disk/skills}\n")
 	var first outcome
 	f.run("exec", "--json", "-e", "await fs.writeFile('/skills/keep.js', 'exports.a = 1'); return 1").want(0).value(&first)
-	if err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 1<<20), 0o600); err == nil {
+	if err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 2<<20), 0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
 	r := f.run("exec", "-e", "return (await fs.readFile('/skills/keep.js')) + 'x'.repeat(500000)")

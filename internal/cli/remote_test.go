@@ -127,6 +127,9 @@ func TestServedTask(t *testing.T) {
 	times := regexp.MustCompile(`\d[\d.]* m?s\b|call_\d+_\d+`) // also the ids that the fake model server generates
 	same := func(text string) string { return times.ReplaceAllString(varying.ReplaceAllString(text, "…"), "…") }
 	for _, args := range [][]string{{"run", "What is it?"}, {"run", "--json", "--user", "ann", "What is it?"}} {
+		for range 2 { // The second task says that it repeats the first one, and no later one does.
+			f.run(args...).want(0)
+		}
 		var local, served *result
 		var requests [2][]fake.Request
 		before := len(server.Requests())

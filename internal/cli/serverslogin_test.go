@@ -67,7 +67,7 @@ func (f *fixture) login(s *oauthtest.Server, code int, name string, args ...stri
 		Args: args, Environ: f.environ, Dir: f.dir, Executable: self(f.t), Stdin: strings.NewReader(""),
 		Stdout: &stdout, Stderr: &stderr, Now: time.Now,
 		Browse: func(ctx context.Context, address string) error {
-			go func() { visited <- s.Visit(ctx, address) }()
+			go func() { visited <- s.Visit(context.WithoutCancel(ctx), address) }() // The command may end before its page is read.
 			return nil
 		},
 	})
