@@ -96,6 +96,9 @@ func TestSkillsLifeCycle(t *testing.T) {
 	f.run("skills", "restore", "double", "1").want(0)
 	f.run("skills", "test").want(0)
 	f.run("skills", "promote", "double").want(0)
+	if r := f.run("tools", "search", "double").want(0); !strings.HasPrefix(r.stdout, "skills__double\n") || strings.Contains(r.stderr, "no server offers") {
+		t.Errorf("a search for a promoted skill: %s%s", r.stdout, r.stderr)
+	}
 	if r := f.run("skills", "list").want(0); !strings.Contains(r.stdout, "passed, promoted") {
 		t.Errorf("list\n%s", r.stdout)
 	}

@@ -295,7 +295,7 @@ func (c *skillsPromoteCmd) Run(ctx context.Context, a *app, saved *skills.Store)
 	if err != nil {
 		return c.unknown(saved, c.Name, err)
 	}
-	return a.answer(entry, "%s is a tool of the MCP clients of %s, as it is now; after a change, test and promote it again\n", entry.Name, c.User)
+	return a.answer(entry, "%s is a function of programs (tools.skills) and a tool of the MCP clients of %s, as it is now; after a change, test and promote it again\n", entry.Name, c.User)
 }
 
 type skillsDemoteCmd struct{ skillArg }

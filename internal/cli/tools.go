@@ -99,7 +99,8 @@ func (c *toolsSearchCmd) check() error {
 }
 
 func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
-	hits := h.Catalog().Of(ctx, runs.DefaultUser).Search(ctx, runs.DefaultUser, strings.Join(c.Query, " "), c.Limit)
+	known := h.Catalog().Of(ctx, runs.DefaultUser)
+	hits := known.Search(ctx, runs.DefaultUser, strings.Join(c.Query, " "), c.Limit)
 	a.warnServers(h.harness)
 	if a.flags.JSON {
 		return a.json(list(hits))
@@ -109,9 +110,10 @@ func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
 		a.stdout.put(a.stdout.paragraph("    ", hit.Description, "") + a.stdout.paragraph("    ", hit.Signature, dim))
 	}
 	switch {
-	case len(h.Catalog().Tools()) == 0:
+	case len(hits) > 0:
+	case len(known.Tools()) == 0:
 		fmt.Fprintln(a.Stderr, noTools)
-	case len(hits) == 0:
+	default:
 		fmt.Fprintln(a.Stderr, "no tool matches; harness tools list shows all")
 	}
 	return nil
