@@ -735,6 +735,28 @@ func TestExactArguments(t *testing.T) {
 	wantError(t, err, "ToolError", frame.KindTool, "Tool not found")
 }
 
+// TestSkillsAreReadForTheirNames checks that a call reads the user's promoted skills only if its name can be that of one.
+func TestSkillsAreReadForTheirNames(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	read := 0
+	f.catalog.Own(func(context.Context, string) (catalog.Server, bool) {
+		read++
+		return catalog.Server{}, false
+	})
+	f.scope.User = "ann"
+	f.Run = f.gate.Open(f.scope)
+	for _, c := range []struct {
+		name string
+		want int
+	}{{"crm__search", 0}, {"crm__none", 0}, {"other__skills", 0}, {"skills__double", 1}, {"Skills__double", 1}} {
+		read = 0
+		if _, err := f.do(frame.Tool, c.name, `{"input":{"q":"x"}}`); (err == nil) != (c.name == "crm__search") || read != c.want {
+			t.Errorf("%s: the skills were read %d times, %v", c.name, read, err)
+		}
+	}
+}
+
 // TestLongToolName checks that calls of tools and questions to the catalog refuse a name that is too long for a tool.
 func TestLongToolName(t *testing.T) {
 	t.Parallel()

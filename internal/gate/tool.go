@@ -272,8 +272,10 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	if _, held := errors.AsType[*catalog.HeldError](err); err == nil || held {
 		return tool, err
 	}
-	if own, err := r.gate.opt.Catalog.Of(ctx, r.scope.User).ResolveIn(server, name); err == nil && own.Content != "" {
-		return own, nil
+	if strings.HasPrefix(ident.Fold(cmp.Or(server, name)), frame.Skills) { // for no other name are the user's skills read
+		if own, err := r.gate.opt.Catalog.Of(ctx, r.scope.User).ResolveIn(server, name); err == nil && own.Content != "" {
+			return own, nil
+		}
 	}
 	r.gate.opt.Servers.EnsureTools(ctx, r.scope.User)
 	tool, err = r.gate.opt.Catalog.ResolveIn(server, name)

@@ -28,6 +28,16 @@ func promote(t *testing.T, saved *skills.Store, user, name string, c skills.Cont
 	}
 }
 
+// savedBy returns the saved skills of a harness.
+func savedBy(t *testing.T, f *fixture) *skills.Store {
+	t.Helper()
+	saved, err := f.Skills()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
 // typed is a skill that takes a number n.
 func typed(name, main string) skills.Content {
 	c := folder(name, main)
@@ -40,10 +50,7 @@ func TestSkillCalls(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
 	f := setup(t, nil, up.entry)
-	saved, err := f.Skills()
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := savedBy(t, f)
 	double := typed("double", "import two from './two.js'\nexport default async ({ n }) => ({ doubled: (await tools.up.read({ n })).n * two })")
 	double["two.js"] = []byte("export default 2")
 	promote(t, saved, "local", "double", double)
@@ -82,10 +89,7 @@ return [own.doubled, (await imported({ n: 2 })).doubled, (await callMCPTool('ski
 func TestSkillCallsRefused(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{"sandbox.pool": "1"})
-	saved, err := f.Skills()
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := savedBy(t, f)
 	for name, main := range map[string]string{
 		"again":  "export default async ({ n }) => n === 0 ? 0 : 1 + await tools.skills.again({ n: n - 1 })",
 		"other":  "import { again } from './servers/skills'\nexport default ({ n }) => again({ n })",
@@ -141,10 +145,7 @@ func TestSkillCallsPolicy(t *testing.T) {
 	up := newUpstream(t, "up")
 	rules := `[{tools: skills__never, action: deny, reason: not this one}, {tools: skills__asked, action: ask}, {tools: up__send, action: ask}]`
 	f := setup(t, map[string]string{"policy.rules": rules, "sandbox.pool": "1"}, up.entry)
-	saved, err := f.Skills()
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := savedBy(t, f)
 	for _, name := range []string{"never", "asked", "sends"} {
 		promote(t, saved, "local", name, typed(name, "export default async ({ n }) => (await tools.up.send({ n })).n + 1"))
 	}
@@ -177,10 +178,7 @@ return [denied, await tools.skills.sends({ n: 1 }), await tools.skills.asked({ n
 func TestSkillCallsCounted(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{"sandbox.timeout": "1s"})
-	saved, err := f.Skills()
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := savedBy(t, f)
 	promote(t, saved, "local", "slow", typed("slow", "export default async ({ n }) => { if (n < 0) throw new Error('no'); if (n > 50) for (;;); await new Promise((r) => setTimeout(r, n)) }"))
 	for i := range 3 {
 		f.exec(code("await Promise.allSettled([tools.skills.slow({ n: 30 }), callMCPTool('skills__slow', { n: -1 }), tools.skills.slow({ n: 'x' })]); return " + strconv.Itoa(i)))
@@ -239,10 +237,7 @@ func TestSkillCallsShared(t *testing.T) {
 func TestSkillCallsChecked(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{"sandbox.check": "refuse"})
-	saved, err := f.Skills()
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := savedBy(t, f)
 	promote(t, saved, "local", "double", typed("double", "export default ({ n }) => n * 2"))
 	for program, want := range map[string]string{
 		`return await tools.skills.double({ n: 1 })`:                 "",
@@ -269,10 +264,7 @@ func TestSkillCallsChecked(t *testing.T) {
 func TestSkillUses(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
-	saved, err := f.Skills()
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := savedBy(t, f)
 	for _, user := range []string{"ann", "eve"} {
 		promote(t, saved, user, "q7", folder("q7", "export default (n) => { if (n < 0) throw new Error('no'); return 1 }"))
 	}
@@ -311,10 +303,7 @@ func TestRepeats(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
 	f := setup(t, nil, up.entry)
-	saved, err := f.Skills()
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := savedBy(t, f)
 	promote(t, saved, "ann", "two", folder("two", "export default async () => { await tools.up.read({ s: 1 }); return tools.up.put({ s: 2 }) }"))
 	const two = "const r = await tools.up.read({ n: %d })\nawait callMCPTool('up__put', { n: r.n, of: '%[1]d' })"
 	const one = "return (await tools.up.read({ q: 'of %d' })).q // number %[1]d"
